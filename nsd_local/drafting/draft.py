@@ -1,0 +1,48 @@
+"""What a proposer offers for one round, and what every proposer can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsd_local.sampling.law import Law
+
+# Asked before each further token is drawn: (position, entropy of q there in nats) -> draw it?
+# It never sees a drawn token or its probability, which would bias q (see docs/how_it_works.md).
+Proceed = Callable[[int, float], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """k proposed tokens and the logits they were drawn from.
+
+    `logits` is None for point-mass drafts (prompt lookup). It is a view that lives until the next `propose`.
+    """
+
+    tokens: NDArray[np.int32]  # (k,)
+    logits: NDArray[np.float32] | None  # (k, V), V the target's vocabulary, padded with -inf
+    source: str  # "model", "ngram", ...
+
+
+class Proposer(Protocol):
+    """Guesses how the text goes on. It keeps its own memory in step with what was kept."""
+
+    name: str
+
+    def begin(self, tokens: Sequence[int]) -> int:
+        """Bring the memory to exactly `tokens` (a prompt); returns how many had to be evaluated."""
+        ...
+
+    def propose(self, k: int, law: Law, rng: np.random.Generator, proceed: Proceed | None = None) -> Draft:
+        """Up to k tokens that may follow what is in memory. May return fewer, also none."""
+        ...
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """The tokens that the round really emitted; the memory drops rejected drafts and learns these."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,52 @@
+"""The exceptions of nsd-local: one small tree, each saying what happened, why, and what to do next.
+
+They become exit codes at the edge of the command line only (`exit_code`).
+"""
+
+from __future__ import annotations
+
+
+class NsdError(Exception):
+    """Anything nsd-local refuses or fails to do, told for a person.
+
+    `what` happened, `why`, and what to `do` next; the latter two may be empty.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, why: str = "", do: str = "") -> None:
+        self.what, self.why, self.do = what, why, do
+        parts = (part.strip() for part in (what, why, do) if part)
+        super().__init__(" ".join(part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in parts))
+
+
+class UsageError(NsdError):
+    """A setting or an argument that makes no sense."""
+
+    exit_code = 2
+
+
+class ModelError(NsdError):
+    """A file that is not a usable model: missing, cut off, not GGUF, unknown architecture, too large."""
+
+    exit_code = 3
+
+
+class PairError(NsdError):
+    """A draft that cannot serve this target. Names the rule that failed and both values."""
+
+    exit_code = 3
+
+
+class DownloadError(NsdError):
+    """A file that could not be fetched from any of its sources, or whose bytes are not the expected ones."""
+
+
+class DecodeError(NsdError):
+    """llama.cpp could not evaluate a batch, or a memory could not be rolled back."""
+
+
+class Cancelled(NsdError):
+    """The consumer asked to stop. Raised inside long work (prefill, download), never shown as a failure."""
+
+    exit_code = 130
