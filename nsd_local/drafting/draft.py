@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nsd_local.drafting.offer import Offer
 from nsd_local.sampling.law import Law
 
 # Asked before each further token is drawn: (position, entropy of q there in nats) -> draw it?
@@ -37,8 +38,23 @@ class Proposer(Protocol):
         """Bring the memory to exactly `tokens` (a prompt); returns how many had to be evaluated."""
         ...
 
-    def propose(self, k: int, law: Law, rng: np.random.Generator, proceed: Proceed | None = None) -> Draft:
-        """Up to k tokens that may follow what is in memory. May return fewer, also none."""
+    def offers(self, limit: int) -> Sequence[Offer]:
+        """The ways to draft up to `limit` tokens now, best guess first; empty if there is none."""
+        ...
+
+    def propose(
+        self,
+        k: int,
+        law: Law,
+        rng: np.random.Generator,
+        proceed: Proceed | None = None,
+        *,
+        source: str = "",
+    ) -> Draft:
+        """Up to k tokens that may follow what is in memory. May return fewer, also none.
+
+        `source` names the offer to use, for proposers that make several; "" leaves it to the proposer.
+        """
         ...
 
     def commit(self, tokens: Sequence[int]) -> None:

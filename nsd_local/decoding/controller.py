@@ -1,0 +1,93 @@
+"""How far to draft: the choice of k before each round, and whether to draw one more token within it.
+
+The loop's side of the contract, once per request and then once per round:
+
+    length.begin(metered=..., reproducible=...)
+    choice = length.choose(limit, context, proposer.offers(limit))
+    draft = proposer.propose(choice.k, law, rng, length.proceed, source=choice.source)   # if choice.k
+    ... verify, commit ...
+    length.observe(round)            # round.why is choice.why, round.source is draft.source
+
+Nothing here may depend on a token drawn in this round or on its probability: that would bias q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from nsd_local.decoding.records import Round
+from nsd_local.drafting.offer import Offer
+
+ANY_OFFER = (Offer("model", most=64),)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How many tokens to draft in the next round, why, and by which of the offers ("" for none)."""
+
+    k: int
+    why: str
+    source: str = ""
+
+
+class DraftLength(Protocol):
+    """Chooses k, 0 included."""
+
+    def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
+        """A request starts.
+
+        `metered`: `1 - divergence + deviation` of a position is its acceptance probability (the exact and nucleus
+        rules with the meter on); otherwise only accepted or not is known. `reproducible`: a seed was given, so
+        the choices must not depend on the clock or on earlier requests.
+        """
+        ...
+
+    def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
+        """k of the next round, `context` tokens being in memory.
+
+        `limit` is the most that fits (context, max_tokens, rollback).
+        """
+        ...
+
+    def proceed(self, position: int, entropy: float) -> bool:
+        """Draw the draft token at `position` (from 0), where q has this entropy in nats? Asked before it is."""
+        ...
+
+    def observe(self, round: Round) -> None:
+        """What came of it."""
+        ...
+
+    def verdict(self) -> str:
+        """One line for the user on the request so far: why k is what it is, or why drafting is off."""
+        ...
+
+
+class Fixed:
+    """The same k every round, as far as it fits."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
+        pass
+
+    def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
+        if self.k == 0:
+            return Choice(0, "k 0 as asked")
+        if not offers:
+            return Choice(0, "nothing to propose")
+        offer = offers[0]
+        k = max(0, min(self.k, limit, offer.most))
+        why = f"k {self.k} as asked" if k == self.k else f"k {k} of {self.k}: no more fits"
+        return Choice(k, why, offer.source if k else "")
+
+    def proceed(self, position: int, entropy: float) -> bool:
+        return True
+
+    def observe(self, round: Round) -> None:
+        pass
+
+    def verdict(self) -> str:
+        return "drafting is off: k 0 as asked" if self.k == 0 else f"k {self.k} as asked"
