@@ -1,0 +1,28 @@
+"""Fixtures that every room's tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+from tests.tiny import Tiny
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the session's tiny models live; write once, read often."""
+    return tmp_path_factory.mktemp("tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_target(tiny_folder: Path) -> Path:
+    """A llama-like model of 320 tokens."""
+    return tiny.write(tiny_folder / "target.gguf", Tiny(seed=1))
+
+
+@pytest.fixture(scope="session")
+def tiny_draft(tiny_folder: Path) -> Path:
+    """A relative of `tiny_target`: proposes much of what the target would say."""
+    return tiny.write(tiny_folder / "draft.gguf", Tiny(seed=1, noise=0.02))
