@@ -11,9 +11,9 @@ class TextAssembler:
 
     Held back are an incomplete UTF-8 character and the longest end of the text that may still begin a stop
     string. Bytes that are not UTF-8 become U+FFFD. Stop strings are searched in bytes, which finds the same
-    places as a search in text because UTF-8 is self-synchronising. The stop string that is complete first ends
-    the text, the longest of them if several are complete at the same byte; it and everything after it are
-    dropped. The outcome does not depend on how the bytes are cut into pieces.
+    places as a search in text because UTF-8 is self-synchronising. The stop string that is complete first
+    ends the text, the longest of them if several are complete at the same byte; it and everything after it
+    are dropped. The outcome does not depend on how the bytes are cut into pieces.
     """
 
     def __init__(self, stop: Sequence[str] = ()) -> None:
@@ -39,8 +39,8 @@ class TextAssembler:
     def texts(self) -> list[str]:
         """What each delivered token adds to the text; a character belongs to the token that completes it.
 
-        Joined they are the whole text, once a stop string was found or `flush` was called. Until then the last
-        ones may still shrink, or vanish, because they turn out to begin a stop string.
+        Joined they are the whole text, once a stop string was found or `flush` was called. Until then the
+        last ones may still shrink, or vanish, because they turn out to begin a stop string.
         """
         return list(self._texts)
 
@@ -55,7 +55,7 @@ class TextAssembler:
         return "".join(self._parts)
 
     def feed(self, piece: bytes) -> str:
-        """The bytes of the next token; returns the text that became certain. After the end it does nothing."""
+        """The bytes of the next token; returns the text that became certain. Does nothing after the end."""
         if self.stopped is not None or self._flushed:
             return ""
         self._starts.append(self._size)
@@ -113,8 +113,8 @@ class TextAssembler:
         self._delivered = delivered
         del self._texts[delivered:]
         if delivered:
-            # The last token gets what remains of the whole text: less than it had where the stop string begins
-            # inside it, and more where its incomplete character has just become U+FFFD.
+            # The last token gets what remains of the whole text: less than it had where the stop string
+            # begins inside it, and more where its incomplete character has just become U+FFFD.
             whole = self.text
             self._texts[-1] = whole[sum(map(len, self._texts[:-1])) :]
         return text
