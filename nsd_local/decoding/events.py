@@ -9,7 +9,7 @@ from nsd_local.decoding.records import Result, Round
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The prompt is being read: `done` of `total` tokens evaluated (both models together)."""
+    """The prompt is being read: the target's memory holds `done` of its `total` tokens."""
 
     done: int
     total: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,8 +34,11 @@ class Proposer(Protocol):
 
     name: str
 
-    def begin(self, tokens: Sequence[int]) -> int:
-        """Bring the memory to exactly `tokens` (a prompt); returns how many had to be evaluated."""
+    def begin(self, tokens: Sequence[int]) -> Iterator[int]:
+        """Learn `tokens` (a prompt), reusing what the memory holds of them; yields the size of each chunk evaluated.
+
+        May be abandoned between chunks.
+        """
         ...
 
     def offers(self, limit: int) -> Sequence[Offer]:

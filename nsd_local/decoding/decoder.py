@@ -1,0 +1,180 @@
+"""The round loop: propose, decode, verify, commit, record. The only loop in this program that emits tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+
+import numpy as np
+
+from nsd_local.decoding.controller import Choice, DraftLength, Fixed
+from nsd_local.decoding.events import Event, Finished, Notice, Prefill, Step
+from nsd_local.decoding.records import Round
+from nsd_local.decoding.request import Request
+from nsd_local.decoding.settings import Settings
+from nsd_local.decoding.stopwatch import Stopwatch
+from nsd_local.drafting.draft import Draft, Proposer
+from nsd_local.drafting.model_draft import LONGEST_DRAFT
+from nsd_local.engine.context import Context
+from nsd_local.engine.prefill import prefill
+from nsd_local.errors import Cancelled, UsageError
+from nsd_local.verification.verifier import Verifier
+
+NOTHING = Draft(np.empty(0, dtype=np.int32), None, "")
+
+
+def never() -> bool:
+    return False
+
+
+class Decoder:
+    """Turns prompt tokens into a stream of events; owns the target's context and the proposer.
+
+    Between rounds the target's memory holds every token of the text but the last, which the next pass evaluates
+    together with the drafts. `off` says why nothing is drafted although it could be expected; "" otherwise.
+    """
+
+    def __init__(
+        self,
+        target: Context,
+        proposer: Proposer | None = None,
+        *,
+        off: str = "",
+        adaptive: Callable[[], DraftLength] | None = None,
+    ) -> None:
+        self.target = target
+        self.proposer = proposer
+        self.off = off or ("" if proposer else "no draft was given")
+        self._adaptive = adaptive
+        self._verifier = Verifier(target.n_vocab, LONGEST_DRAFT)
+
+    def stream(
+        self, prompt: Sequence[int], settings: Settings, *, cancelled: Callable[[], bool] = never
+    ) -> Iterator[Event]:
+        """Answers a prompt of token ids. A consumer may stop at any event: both memories are then consistent.
+
+        Raises UsageError where the prompt is empty or does not fit the context.
+        """
+        self._check(prompt)
+        length = self._length(settings)
+        length.begin(metered=settings.meter, reproducible=settings.seed is not None)
+        drafting = self.proposer is not None and not (isinstance(length, Fixed) and length.k == 0)
+        request = Request(prompt, settings, self.target.model, length, drafting)
+        if not drafting:
+            yield from self._notify(request, self.off or length.verdict())
+        try:
+            yield from self._prefill(request, cancelled)
+            while not request.finish_reason:
+                if cancelled():
+                    request.finish_reason = "cancelled"
+                elif len(self.target.tokens) >= self.target.n_ctx:
+                    request.finish_reason = "length"
+                    yield from self._notify(request, f"the context of {self.target.n_ctx:,} tokens is full")
+                else:
+                    yield Step(*self._round(request))
+        except Cancelled:
+            request.finish_reason = "cancelled"
+        rest = request.text.flush()
+        yield Finished(request.result(), rest)
+
+    def _round(self, request: Request) -> tuple[Round, str]:
+        clock = Stopwatch()
+        target, settings = self.target, request.settings
+        n_past = len(target.tokens)
+
+        choice = self._choose(request, n_past)
+        draft = self._propose(request, choice)
+        k = len(draft.tokens)
+        clock.lap("draft")
+
+        logits = target.evaluate([request.last, *draft.tokens.tolist()], rows=k + 1)  # (k+1, V)
+        clock.lap("verify")
+
+        verdict = self._verifier.verify(
+            logits,
+            draft.logits,
+            draft.tokens,
+            request.rng.random(k),
+            request.rng.random(),
+            settings.law,
+            settings.rule,
+            meter=settings.meter,
+            remaining=request.budget_left,
+            exact_positions=max(0, settings.exact_first - request.emitted),
+            relax_point_mass=settings.relax_point_mass,
+        )
+        clock.lap("accept")
+
+        tokens, text = request.deliver(draft, verdict)
+        kept = [token.id for token in tokens]
+        # n+1+a stay: `last`, and the accepted drafts as far as they were delivered (the final token is not evaluated yet).
+        target.rewind(n_past + 1 + min(len(verdict.accepted), len(kept)))
+        if self.proposer is not None and request.drafting:
+            self.proposer.commit(kept)
+        clock.lap("rollback")
+
+        round_ = request.record(n_past, choice, draft, verdict, tokens, clock)
+        request.length.observe(round_)
+        return round_, text
+
+    def _choose(self, request: Request, n_past: int) -> Choice:
+        if not request.drafting or self.proposer is None:
+            return Choice(0, self.off or request.length.verdict())
+        limit = min(self.target.n_ctx - n_past - 1, LONGEST_DRAFT)
+        if self.target.memory.max_rollback is not None:
+            limit = min(limit, self.target.memory.max_rollback)
+        if request.settings.max_tokens is not None:
+            limit = min(limit, request.settings.max_tokens - request.emitted - 1)
+        return request.length.choose(limit, n_past, self.proposer.offers(limit) if limit else ())
+
+    def _propose(self, request: Request, choice: Choice) -> Draft:
+        if choice.k == 0 or self.proposer is None:
+            return NOTHING
+        return self.proposer.propose(
+            choice.k, request.draft_law, request.rng, request.length.proceed, source=choice.source
+        )
+
+    def _prefill(self, request: Request, cancelled: Callable[[], bool]) -> Iterator[Event]:
+        """Reads what the memories lack of the prompt, the target's all but its last token."""
+        start, prompt = perf_counter(), request.prompt
+        target_chunks = prefill(self.target, prompt[:-1])
+        draft_chunks = self.proposer.begin(prompt) if self.proposer is not None and request.drafting else iter(())
+        try:
+            for chunk in target_chunks:
+                request.prompt_n += chunk
+                yield Prefill(len(self.target.tokens), len(prompt) - 1)
+                if cancelled():
+                    raise Cancelled("Stopped while reading the prompt")
+            for _ in draft_chunks:
+                if cancelled():
+                    raise Cancelled("Stopped while reading the prompt")
+        finally:
+            request.prompt_s = perf_counter() - start
+        request.cache_n = len(prompt) - 1 - request.prompt_n
+
+    def _notify(self, request: Request, text: str) -> Iterator[Event]:
+        if text:
+            request.notices.append(text)
+            yield Notice(text)
+
+    def _length(self, settings: Settings) -> DraftLength:
+        if settings.draft_tokens != "auto":
+            return Fixed(settings.draft_tokens)
+        if self._adaptive is None:
+            return Fixed(4)
+        return self._adaptive()
+
+    def _check(self, prompt: Sequence[int]) -> None:
+        if not prompt:
+            raise UsageError("The prompt is empty", "there is nothing to continue", "Give at least one token of text")
+        if len(prompt) > self.target.n_ctx:
+            raise UsageError(
+                f"The prompt has {len(prompt):,} tokens",
+                f"the context holds {self.target.n_ctx:,}",
+                f"Shorten it, or load with --ctx {len(prompt) + 512} or more",
+            )
+
+    def close(self) -> None:
+        if self.proposer is not None:
+            self.proposer.close()
+        self.target.close()

@@ -1,0 +1,151 @@
+"""The state of one request while it is answered: random numbers, ledger, text, records."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nsd_local.decoding.controller import Choice, DraftLength
+from nsd_local.decoding.records import FinishReason, Result, Round, Token
+from nsd_local.decoding.settings import Settings
+from nsd_local.decoding.stopwatch import Stopwatch
+from nsd_local.decoding.text import TextAssembler
+from nsd_local.drafting.draft import Draft
+from nsd_local.engine.model import Model
+from nsd_local.sampling.law import Law
+from nsd_local.verification.verdict import Kind, Verdict
+
+Emitted = tuple[int, Kind, float, float | None, int, float | None, float]  # id, kind, p, q, rank, divergence, deviation
+
+
+class Request:
+    """What a request has done so far, and when it is over."""
+
+    def __init__(
+        self, prompt: Sequence[int], settings: Settings, model: Model, length: DraftLength, drafting: bool
+    ) -> None:
+        self.prompt = list(prompt)
+        self.settings = settings
+        self.length = length
+        self.drafting = drafting
+        self.model = model
+        self.seed = secrets.randbits(32) if settings.seed is None else settings.seed
+        self.rng = np.random.default_rng(self.seed)
+        self.text = TextAssembler(settings.stop)
+        # A rule that drafts greedily (llama.cpp's `match`) draws its drafts from a point mass.
+        self.draft_law = Law(temperature=0.0) if getattr(settings.rule, "greedy_draft", False) else settings.law
+        self.last = self.prompt[-1]  # the one token of the text that the target has not evaluated
+        self.emitted = 0
+        self.rounds: list[Round] = []
+        self.notices: list[str] = []
+        self.finish_reason: FinishReason | None = None
+        self.prompt_n = 0
+        self.cache_n = 0
+        self.prompt_s = 0.0
+        self.answer = ""
+        self._budget_spent = 0.0
+
+    @property
+    def budget_left(self) -> float | None:
+        budget = self.settings.budget
+        return None if budget is None else max(0.0, budget - self._budget_spent)
+
+    def deliver(self, draft: Draft, verdict: Verdict) -> tuple[list[Token], str]:
+        """The tokens of a round that belong to the answer, and the text that became certain.
+
+        Stops after an end-of-generation token, a completed stop string, or the last token asked for.
+        """
+        tokens: list[Token] = []
+        text = ""
+        for id_, kind, p, q, rank, divergence, deviation in _emitted(draft, verdict):
+            ends = self.model.is_eog(id_)
+            if not ends:
+                text += self.text.feed(self.model.piece(id_))
+            shown = "" if ends else self.text.last
+            tokens.append(Token(id_, shown, kind, p, q, rank, divergence, deviation, len(self.rounds)))
+            if ends:
+                self.finish_reason = "stop"
+            elif self.text.stopped is not None:
+                self.finish_reason = "stop_string"
+            elif self.emitted + len(tokens) == self.settings.max_tokens:
+                self.finish_reason = "length"
+            if self.finish_reason:
+                break
+        self.emitted += len(tokens)
+        self.last = tokens[-1].id
+        self.answer += text
+        return tokens, text
+
+    def record(
+        self, n_past: int, choice: Choice, draft: Draft, verdict: Verdict, tokens: list[Token], clock: Stopwatch
+    ) -> Round:
+        """Writes the round down."""
+        accepted, n = len(verdict.accepted), len(verdict.divergence)
+        rejected = accepted if accepted < len(draft.tokens) else None
+        self._budget_spent += float(verdict.deviation.sum())
+        round_ = Round(
+            index=len(self.rounds),
+            n_past=n_past,
+            k=len(draft.tokens),
+            why=choice.why,
+            source=draft.source,
+            drafted=tuple(draft.tokens.tolist()),
+            tokens=tuple(tokens),
+            accepted=accepted,
+            divergence=tuple(verdict.divergence.tolist()),
+            excess=tuple(verdict.excess.tolist()),
+            deviation=tuple(verdict.deviation.tolist()),
+            rejected_rank=None if rejected is None or rejected >= n else int(verdict.rank[rejected]),
+            rejected_in_nucleus=None if rejected is None or rejected >= n else bool(verdict.in_nucleus[rejected]),
+            times=clock.times(),
+        )
+        self.rounds.append(round_)
+        return round_
+
+    def result(self) -> Result:
+        """Everything that is known once the request is over."""
+        first = self.prompt_s + self.rounds[0].times.total if self.rounds else None
+        drafted = any(round_.k for round_ in self.rounds)
+        return Result(
+            text=self.text.text,
+            finish_reason=self.finish_reason or "cancelled",
+            seed=self.seed,
+            prompt_tokens=len(self.prompt),
+            prompt_n=self.prompt_n,
+            cache_n=self.cache_n,
+            prompt_s=self.prompt_s,
+            predicted_s=sum(round_.times.total for round_ in self.rounds),
+            time_to_first_token_s=first,
+            load_s=0.0,
+            rounds=tuple(self.rounds),
+            active=drafted,
+            reason=self.notices[0] if self.notices and not drafted else self.length.verdict(),
+            notices=tuple(self.notices),
+        )
+
+
+def _emitted(draft: Draft, verdict: Verdict) -> Iterator[Emitted]:
+    """The kept drafts and the token that follows them, with what is known of each."""
+    for i, kind in enumerate(verdict.accepted):
+        yield (
+            int(draft.tokens[i]),
+            kind,
+            float(verdict.p[i]),
+            float(verdict.q[i]),
+            int(verdict.rank[i]),
+            float(verdict.divergence[i]),
+            float(verdict.deviation[i]),
+        )
+    a, n = len(verdict.accepted), len(verdict.divergence)
+    rejected = a < n  # the final token comes from the position of the first rejected draft
+    yield (
+        verdict.last_token,
+        verdict.last_kind,
+        verdict.last_p,
+        None,
+        verdict.last_rank,
+        float(verdict.divergence[a]) if rejected else None,
+        float(verdict.deviation[a]) if rejected else 0.0,
+    )

@@ -1,0 +1,85 @@
+"""A small model that drafts: it samples k tokens from its own law, shaped by the same settings as the target's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nsd_local.drafting.draft import Draft, Proceed
+from nsd_local.drafting.offer import Offer
+from nsd_local.engine.context import Context
+from nsd_local.engine.prefill import prefill
+from nsd_local.sampling.law import Law
+from nsd_local.sampling.sampler import Sampler
+
+LONGEST_DRAFT = 64
+
+
+class ModelDraft:
+    """Proposes with a draft model; owns the draft's context.
+
+    `n_vocab` is the target's vocabulary size V. Where the draft knows fewer tokens, q is 0 for the others; where it
+    knows more, q is taken over the first V. Its memory may lag behind the text: what it lacks is evaluated when it
+    is next asked to propose.
+    """
+
+    name = "model"
+
+    def __init__(self, context: Context, n_vocab: int) -> None:
+        self.context = context
+        self._known: list[int] = []  # the text so far; the memory holds a prefix of it
+        self._shared = min(n_vocab, context.n_vocab)
+        self._logits = np.full((LONGEST_DRAFT, n_vocab), -np.inf, dtype=np.float32)  # (k, V)
+        self._sampler = Sampler(n_vocab)
+
+    def begin(self, tokens: Sequence[int]) -> Iterator[int]:
+        self._known = list(tokens)
+        fits = min(len(tokens) - 1, self.context.n_ctx)
+        return prefill(self.context, self._known[:fits])
+
+    def offers(self, limit: int) -> Sequence[Offer]:
+        pending = len(self._known) - len(self.context.tokens)
+        most = min(limit, LONGEST_DRAFT, self.context.n_ctx - len(self._known) + 1)
+        if self.context.memory.max_rollback is not None:  # all but the last draft are in memory and may have to go
+            most = min(most, self.context.memory.max_rollback + 1)
+        return (Offer("model", most, pending=pending),) if most > 0 else ()
+
+    def propose(
+        self,
+        k: int,
+        law: Law,
+        rng: np.random.Generator,
+        proceed: Proceed | None = None,
+        *,
+        source: str = "",
+    ) -> Draft:
+        drafted: list[int] = []
+        pending = self._known[len(self.context.tokens) :]
+        room = self.context.n_ctx - len(self.context.tokens) - len(pending) + 1
+        for position in range(min(k, room)):
+            row = self._logits[position]
+            row[: self._shared] = self.context.evaluate(pending, rows=1)[0, : self._shared]
+            shaped = self._sampler.shape(row, law)
+            if proceed is not None and not proceed(position, shaped.entropy):
+                break
+            token = self._sampler.draw(rng.random())
+            drafted.append(token)
+            pending = [token]
+            # What follows the end of the text is of no use. Stopping here does not bias q: this token stays drafted.
+            if self.context.model.is_eog(token):
+                break
+        return Draft(np.array(drafted, dtype=np.int32), self._logits[: len(drafted)], self.name)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Memory after a round with n known tokens and a accepted drafts: it evaluated the n and d1..d(k-1), so it keeps
+        n + min(a, k-1) tokens and lacks d_k after a full acceptance (DESIGN: memory bookkeeping)."""
+        held = self.context.tokens
+        keep = len(self._known)
+        self._known.extend(tokens)
+        while keep < min(len(held), len(self._known)) and held[keep] == self._known[keep]:
+            keep += 1
+        self.context.rewind(min(keep, len(held)))
+
+    def close(self) -> None:
+        self.context.close()
