@@ -46,8 +46,8 @@ class TextAssembler:
 
     @property
     def last(self) -> str:
-        """What the last delivered token adds to the text, as far as is known now: the last of `texts`."""
-        return self._texts[-1] if self._texts else ""
+        """What the token fed last adds to the text, as far as known; "" if it lies in a stop string."""
+        return self._texts[-1] if self._texts and len(self._texts) == len(self._starts) else ""
 
     @property
     def text(self) -> str:

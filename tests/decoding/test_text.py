@@ -136,8 +136,12 @@ def test_incomplete_character_before_a_stop_string() -> None:
 
 def test_stop_string_over_several_tokens() -> None:
     assembler = TextAssembler(["</answer>"])
-    given = [assembler.feed(piece) for piece in (b"42", b" </", b"answer", b"> and more", b"ignored")]
+    given, last = list[str](), list[str]()
+    for piece in (b"42", b" </", b"answer", b"> and more", b"ignored"):
+        given.append(assembler.feed(piece))
+        last.append(assembler.last)
     assert given == ["42", " ", "", "", ""]
+    assert last == ["42", " </", "answer", "", ""]  # before the stop string is complete, it may still be text
     assert assembler.stopped == "</answer>"
     assert assembler.delivered == 2  # " </" stands partly before the stop string
     assert assembler.texts == ["42", " "]
