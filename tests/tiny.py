@@ -3,9 +3,9 @@
     path = tiny.write(folder / "target.gguf", Tiny(seed=1))
     draft = tiny.write(folder / "draft.gguf", Tiny(seed=1, noise=0.02))  # a relative of the target
 
-Same settings, same bytes. The weights are scaled so that the next-token law is neither uniform nor a point mass:
-logits have a standard deviation of about `spread`, and attention matters, so that a memory that is wrong by one token
-shows up in the logits.
+Same settings, same bytes. The weights are scaled so that the next-token law is neither uniform nor a point
+mass (logits have a standard deviation of about `spread`), and so that the past matters: a memory that is
+wrong by one token shows up in the logits.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from functools import cache
 from pathlib import Path
 
 import gguf
-import numpy as np
-from numpy.typing import NDArray
+
+from tests.tiny_kinds import KINDS, Blocks, Weights
 
 CHATML = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] "
-    "+ '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+STOPS = ("<|endoftext|>", "<|im_end|>")  # every one of them ends a generation
 SPACE = "\u0120"  # how byte-level BPE writes a space
 PAIRS = (
     [(SPACE * n, SPACE * n) for n in (1, 2, 4, 8, 16, 32)]  # pieces of 2..64 spaces
@@ -34,9 +37,9 @@ MIN_VOCAB = 256 + len(PAIRS) + len(SPECIALS)
 
 @dataclass(frozen=True)
 class Tiny:
-    """What to write. Two models with the same `n_vocab` are compatible; a smaller `n_vocab` only lacks padding ids."""
+    """What to write. Models are compatible; one of a smaller `n_vocab` lacks some padding ids."""
 
-    kind: str = "llama"
+    kind: str = "llama"  # see tests/tiny_kinds.py
     n_vocab: int = 320
     n_ctx_train: int = 8192
     n_embd: int = 64
@@ -44,10 +47,9 @@ class Tiny:
     n_head: int = 4
     n_head_kv: int = 2
     n_ff: int = 128
+    window: int = 24  # of gemma3's sliding window
     seed: int = 0
-    noise: float = (
-        0.0  # share of each weight replaced by another seed's: 0 the same model, 1 an unrelated one
-    )
+    noise: float = 0.0  # share of each weight replaced by another seed's: 0 the same model, 1 unrelated
     noise_seed: int = 1_000
     spread: float = 2.5  # standard deviation of the logits, about
     stop_bias: float = 0.0  # added to the logits of the end-of-generation tokens, about; -30 never ends
@@ -81,48 +83,6 @@ def special(text: str) -> int:
     return 256 + len(PAIRS) + SPECIALS.index(text)
 
 
-class Weights:
-    """Draws matrices: `matrix(n_out, n_in, gain)` maps unit-variance inputs to outputs of variance gain**2."""
-
-    def __init__(self, tiny: Tiny) -> None:
-        self.tiny = tiny
-        self._own = np.random.default_rng(tiny.seed)
-        self._other = np.random.default_rng(tiny.noise_seed)
-
-    def normal(self, *shape: int) -> NDArray[np.float32]:
-        own = self._own.standard_normal(shape)
-        other = self._other.standard_normal(shape)
-        share = self.tiny.noise
-        mixed = (np.sqrt(1.0 - share) * own + np.sqrt(share) * other) if share else own
-        return mixed.astype(np.float32)
-
-    def matrix(self, n_out: int, n_in: int, gain: float = 1.0) -> NDArray[np.float32]:
-        return self.normal(n_out, n_in) * np.float32(gain / np.sqrt(n_in))
-
-    def residual(self, n_in: int, gain: float = 0.7) -> NDArray[np.float32]:
-        """A matrix that writes into the residual stream; channel 0 stays as the embedding set it."""
-        matrix = self.matrix(self.tiny.n_embd, n_in, gain)
-        matrix[0] = 0.0
-        return matrix
-
-    def embedding(self) -> NDArray[np.float32]:
-        """(V, n_embd); channel 0 is constant, so that the output matrix can carry a bias there."""
-        table = self.normal(self.tiny.n_vocab, self.tiny.n_embd)
-        table[:, 0] = 2.0
-        return table
-
-    def output(self) -> NDArray[np.float32]:
-        """(V, n_embd)."""
-        table = self.matrix(self.tiny.n_vocab, self.tiny.n_embd, self.tiny.spread)
-        table[:, 0] = 0.0
-        for text in ("<|endoftext|>", "<|im_end|>"):
-            table[special(text), 0] = self.tiny.stop_bias
-        return table
-
-    def ones(self, n: int) -> NDArray[np.float32]:
-        return np.ones(n, dtype=np.float32)
-
-
 def write(path: Path, tiny: Tiny | None = None) -> Path:
     """Write the model; returns `path`."""
     tiny = tiny or Tiny()
@@ -131,7 +91,8 @@ def write(path: Path, tiny: Tiny | None = None) -> Path:
     writer.add_context_length(tiny.n_ctx_train)
     writer.add_embedding_length(tiny.n_embd)
     writer.add_block_count(tiny.n_layer)
-    _KINDS[tiny.kind](writer, tiny, Weights(tiny))
+    writer.add_vocab_size(tiny.n_vocab)
+    KINDS[tiny.kind](Blocks(writer, tiny, Weights(tiny, [special(text) for text in STOPS])))
     _write_tokenizer(writer, tiny)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -152,30 +113,3 @@ def _write_tokenizer(writer: gguf.GGUFWriter, tiny: Tiny) -> None:
     writer.add_add_bos_token(tiny.add_bos)
     if tiny.template is not None:
         writer.add_chat_template(tiny.template)
-
-
-def _llama(writer: gguf.GGUFWriter, tiny: Tiny, w: Weights) -> None:
-    d, head = tiny.n_embd, tiny.n_embd // tiny.n_head
-    writer.add_head_count(tiny.n_head)
-    writer.add_head_count_kv(tiny.n_head_kv)
-    writer.add_feed_forward_length(tiny.n_ff)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(head)
-    writer.add_vocab_size(tiny.n_vocab)
-    writer.add_tensor("token_embd.weight", w.embedding())
-    for i in range(tiny.n_layer):
-        block = f"blk.{i}."
-        writer.add_tensor(block + "attn_norm.weight", w.ones(d))
-        writer.add_tensor(block + "attn_q.weight", w.matrix(tiny.n_head * head, d, 2.0))
-        writer.add_tensor(block + "attn_k.weight", w.matrix(tiny.n_head_kv * head, d))
-        writer.add_tensor(block + "attn_v.weight", w.matrix(tiny.n_head_kv * head, d))
-        writer.add_tensor(block + "attn_output.weight", w.residual(tiny.n_head * head, 1.5))
-        writer.add_tensor(block + "ffn_norm.weight", w.ones(d))
-        writer.add_tensor(block + "ffn_gate.weight", w.matrix(tiny.n_ff, d))
-        writer.add_tensor(block + "ffn_up.weight", w.matrix(tiny.n_ff, d))
-        writer.add_tensor(block + "ffn_down.weight", w.residual(tiny.n_ff))
-    writer.add_tensor("output_norm.weight", w.ones(d))
-    writer.add_tensor("output.weight", w.output())
-
-
-_KINDS = {"llama": _llama}
