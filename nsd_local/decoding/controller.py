@@ -38,9 +38,9 @@ class DraftLength(Protocol):
     def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
         """A request starts.
 
-        `metered`: `1 - divergence + deviation` of a position is its acceptance probability (the exact and nucleus
-        rules with the meter on); otherwise only accepted or not is known. `reproducible`: a seed was given, so
-        the choices must not depend on the clock or on earlier requests.
+        `metered`: `1 - divergence + deviation` of a position is its acceptance probability (the exact and
+        nucleus rules with the meter on); otherwise only accepted or not is known. `reproducible`: a seed
+        was given, so the choices must not depend on the clock or on earlier requests.
         """
         ...
 
@@ -52,7 +52,7 @@ class DraftLength(Protocol):
         ...
 
     def proceed(self, position: int, entropy: float) -> bool:
-        """Draw the draft token at `position` (from 0), where q has this entropy in nats? Asked before it is."""
+        """Draw the draft token at `position` (from 0)? Asked before it is drawn; `entropy` of q in nats."""
         ...
 
     def observe(self, round: Round) -> None:

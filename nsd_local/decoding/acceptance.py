@@ -1,0 +1,136 @@
+"""How likely the next drafts are to be kept, from the recent past of one proposer."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+PRIOR = 0.7  # acceptance of a draft of which nothing is known; common for a small sibling of the target
+EDGES = (0.01, 0.05, 0.2, 0.5, 1.0, 1.8)  # entropy of q in nats: borders between the classes
+
+
+class Memory:
+    """Means over past rounds, each round weighing `keep` times what the next one does.
+
+    Position i is the i-th draft of a round given that those before it were kept. Positions seen rarely lean
+    on the mean over all positions, as much as `LEAN` rounds would weigh.
+    """
+
+    LEAN = 2.0
+
+    def __init__(self, keep: float) -> None:
+        self._keep = keep
+        self._sum, self._weight = PRIOR, 1.0
+        self._sums: list[float] = []
+        self._weights: list[float] = []
+        self.error = 0.0  # mean squared error of its predictions, forgetting like FORGET below
+
+    FORGET = 0.7
+
+    def at(self, position: int) -> float:
+        mean = self._sum / self._weight
+        if position >= len(self._sums):
+            return mean
+        return (self._sums[position] + self.LEAN * mean) / (self._weights[position] + self.LEAN)
+
+    def add(self, kept: Sequence[float]) -> None:
+        """One round: the acceptance probability at each processed position."""
+        error = sum((self.at(i) - value) ** 2 for i, value in enumerate(kept)) / len(kept)
+        self.error = self.FORGET * self.error + (1 - self.FORGET) * error
+        self.age(self._keep)
+        self._sum += sum(kept) / len(kept)
+        self._weight += 1.0
+        while len(self._sums) < len(kept):
+            self._sums.append(0.0)
+            self._weights.append(0.0)
+        for i, value in enumerate(kept):
+            self._sums[i] += value
+            self._weights[i] += 1.0
+
+    def age(self, keep: float) -> None:
+        """Weigh everything so far by `keep`."""
+        if self._weight * keep < 1e-6:  # means stay, and nothing runs into 0 / 0
+            return
+        self._sum *= keep
+        self._weight *= keep
+        self._sums = [value * keep for value in self._sums]
+        self._weights = [value * keep for value in self._weights]
+
+
+class Acceptance:
+    """Predicts the acceptance probability per position, with a long and a short memory.
+
+    The long one is steadier; the short one takes over while it predicts better, that is after the text has
+    changed. What is learned are probabilities known from the two laws of a position (1 - divergence +
+    deviation), never the probability of a drawn token.
+    """
+
+    LONG, SHORT = 0.96, 0.7
+    LEAD = 1.25  # the short memory must predict this much better (squared error)
+    SLACK = 0.004  # and by this much
+    FADE = 0.92  # per round in which this proposer was not tried: how fast the short memory goes stale
+
+    def __init__(self) -> None:
+        self._long, self._short = Memory(self.LONG), Memory(self.SHORT)
+        self._classes = [[0.0, 0.0] for _ in range(len(EDGES) + 1)]  # per entropy class: sum of kept, weight
+        self.rounds = 0
+
+    def at(self, position: int) -> float:
+        """Acceptance probability at `position`, given that the drafts before it were kept."""
+        return _clip(self._memory.at(position))
+
+    def knowing(self, position: int, entropy: float) -> float:
+        """The same, q's entropy there being known (in nats)."""
+        total, weight = self._classes[bisect_right(EDGES, entropy)]
+        return _clip((total + 4.0 * self.at(position)) / (weight + 4.0))
+
+    def expected(self, k: int) -> list[float]:
+        """Entry i: expected number of emitted tokens of a round that drafts i tokens, for i = 0..k."""
+        lengths, reach = [1.0], 1.0
+        for position in range(k):
+            reach *= self.at(position)
+            lengths.append(lengths[-1] + reach)
+        return lengths
+
+    def add(self, kept: Sequence[float], entropies: Sequence[float] = ()) -> None:
+        """One round: acceptance probability, and q's entropy where known, at each processed position."""
+        if not kept:
+            return
+        self.rounds += 1
+        self._long.add(kept)
+        self._short.add(kept)
+        if self._short.error * self.LEAD + self.SLACK < self._long.error:
+            self._long.age(0.8)  # what it remembers is of another kind of text
+        for value, entropy in zip(kept, entropies, strict=False):
+            cell = self._classes[bisect_right(EDGES, entropy)]
+            cell[0], cell[1] = 0.96 * cell[0] + value, 0.96 * cell[1] + 1.0
+
+    def idle(self) -> None:
+        """A round passed in which this proposer was not tried."""
+        self._short.age(self.FADE)
+
+    @property
+    def _memory(self) -> Memory:
+        switched = self._short.error * self.LEAD + self.SLACK < self._long.error
+        return self._short if switched else self._long
+
+
+def chances(
+    divergence: Sequence[float], deviation: Sequence[float], accepted: int, metered: bool
+) -> list[float]:
+    """Acceptance probability at each processed position of a round.
+
+    By the meter it is 1 - TV(p, q) + deviation (DESIGN: what it costs). Where the meter was off, or the
+    rule is one of which this does not hold, it is what happened: 1 for the accepted drafts, 0 for the
+    rejected one.
+    """
+    values = []
+    for i, (distance, spent) in enumerate(zip(divergence, deviation, strict=True)):
+        known = metered and not math.isnan(distance + spent)
+        values.append(_clip(1.0 - distance + spent) if known else float(i < accepted))
+    return values
+
+
+def _clip(value: float) -> float:
+    return min(1.0, max(0.0, value))

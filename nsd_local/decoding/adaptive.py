@@ -1,0 +1,222 @@
+"""The draft length that pays on this machine for this text, chosen anew each round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nsd_local.decoding.acceptance import Acceptance, chances
+from nsd_local.decoding.controller import ANY_OFFER, Choice
+from nsd_local.decoding.costs import Costs
+from nsd_local.decoding.pace import GUESS_STEP, Pace
+from nsd_local.decoding.probing import Probing
+from nsd_local.decoding.records import Round
+from nsd_local.decoding.tally import Tally
+from nsd_local.drafting.offer import Offer
+
+MARGIN = 1.01  # drafting must promise this much more than plain decoding
+HORIZON = 16  # rounds over which the reading of what a draft model missed is written off
+SURE = 0.98  # an acceptance that no proposer can be expected to beat; what loses even so is not tried
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One way to run a round, and its expected tokens per second."""
+
+    k: int
+    source: str
+    rate: float
+    pending: int = 1
+    probe: bool = False
+
+
+PLAIN = Plan(0, "", 0.0)
+
+
+class Adaptive:
+    """Chooses k, 0 included, to maximise expected tokens per second.
+
+    The expected tokens of a round come from the recent acceptance probabilities per position, its seconds
+    from the measured costs. Where drafting does not pay it decodes plainly and tries one token now and then
+    (see Probing). One instance serves a pair while it is loaded: what it learned carries over to the next
+    request, except where that request must be reproducible.
+    """
+
+    def __init__(self, costs: Costs | None = None, *, step: float = GUESS_STEP) -> None:
+        """`step`: without `costs`, the guessed time of a draft step relative to a target pass."""
+        self._costs, self._step = costs, step
+        self._pace = Pace(costs, step=step)
+        self._acceptance: dict[str, Acceptance] = {}
+        self._start()
+
+    def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
+        if reproducible:
+            self._acceptance.clear()
+            self._pace = Pace(self._costs, step=self._step)
+        self._pace.learning = not reproducible
+        self._start(metered)
+
+    def _start(self, metered: bool = True) -> None:
+        self._metered = metered
+        self._probing: dict[str, Probing] = {}
+        self._tally = Tally()
+        self._off = ""  # why the last round was plain
+        self._enter(PLAIN, (), 0, 0.0)
+
+    def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
+        plain = 1.0 / self._pace.round(0, context)
+        plans = [plan for offer in offers for plan in self._plans(offer, limit, context)]
+        plan = max(plans, key=lambda plan: plan.rate, default=PLAIN)
+        self._off = ""
+        if plan.rate <= MARGIN * plain:
+            self._off = self._reason(plan, plain, offers, context)
+            plan = self._probe(plans, plain, offers, context) or PLAIN
+        self._enter(plan, offers, context, max(plan.rate, plain))
+        if plan.probe:
+            return Choice(plan.k, f"probe ({self._off})", plan.source)
+        if not plan.k:
+            return Choice(0, self._off)
+        return Choice(plan.k, f"k {plan.k} expected {self._versus(plan.rate, plain)}", plan.source)
+
+    def proceed(self, position: int, entropy: float) -> bool:
+        """Goes on while some longer draft gains more tokens than its time would bring at the rate of this
+        round.
+
+        The pass that gave this entropy is spent either way and counts for neither side.
+        """
+        del self._entropies[position:]
+        self._entropies.append(entropy)
+        if self._plan.probe:
+            return True
+        acceptance, pace, context = self._of(self._plan.source), self._pace, self._context
+        here = acceptance.knowing(position, entropy)
+        stop = pace.verify(position + 1, context)
+        step = pace.drafting(1, context)
+        gain, reach = 0.0, self._reach * here
+        for longer in range(position + 1, self._plan.k + 1):
+            gain += reach
+            seconds = pace.verify(longer + 1, context) - stop + (longer - position - 1) * step
+            if gain >= self._rate * seconds:
+                self._reach *= here
+                return True
+            reach *= acceptance.at(longer)
+        return False
+
+    def observe(self, round: Round) -> None:
+        self._pace.observe(round, self._plan.pending)
+        plain = self._pace.round(0, round.n_past) if self._pace.known else None
+        self._tally.add(round, plain, probe=self._plan.probe)
+        kept = chances(round.divergence, round.deviation, round.accepted, self._metered)
+        if round.source and kept:
+            self._of(round.source).add(kept, self._entropies)
+            if self._plan.probe:
+                needed = self._needed(round.n_past) or 1.0
+                self._probing_of(round.source).learn(kept[0] >= needed)
+        for offer in self._offers:
+            if offer.source != round.source:
+                self._of(offer.source).idle()
+                self._probing_of(offer.source).pass_plain()
+
+    def verdict(self) -> str:
+        """Why k was what it was in this request, or why drafting is off."""
+        return self._tally.told(self._off)
+
+    def _plans(self, offer: Offer, limit: int, context: int) -> list[Plan]:
+        """What each draft length on offer promises."""
+        longest = min(limit, offer.most)
+        tokens = self._expected(offer, longest)
+        missed = 0.0
+        if offer.source == "model" and offer.pending > 1:
+            missed = self._pace.drafting(1, context, offer.pending) - self._pace.drafting(1, context)
+        return [
+            Plan(
+                k,
+                offer.source,
+                tokens[k] / (self._pace.round(k, context, source=offer.source) + missed / HORIZON),
+                offer.pending,
+            )
+            for k in self._lengths(longest)
+        ]
+
+    def _lengths(self, longest: int) -> list[int]:
+        """The draft lengths whose pass was measured (without a calibration: those that the guess covers)."""
+        return [n - 1 for n in self._pace.costs.widths if 1 < n <= longest + 1]
+
+    def _expected(self, offer: Offer, k: int) -> list[float]:
+        """Entry i: the expected tokens of a round that drafts i tokens, for i = 0..k."""
+        acceptance = self._of(offer.source)
+        lengths, reach = [1.0], 1.0
+        for i in range(k):
+            reach *= offer.confidence[i] if i < len(offer.confidence) else acceptance.at(i)
+            lengths.append(lengths[-1] + reach)
+        return lengths
+
+    def _probe(
+        self, plans: Sequence[Plan], plain: float, offers: Sequence[Offer], context: int
+    ) -> Plan | None:
+        """A round with one draft of a proposer that does not pay at present, if it is time for one."""
+        for offer in offers:
+            probing = self._probing_of(offer.source)
+            single = next((plan for plan in plans if plan.source == offer.source and plan.k == 1), None)
+            if offer.confidence or single is None:  # a proposer that keeps its own statistics needs no probes
+                continue
+            seconds = self._pace.round(1, context, source=offer.source, pending=offer.pending)
+            loss = seconds * plain - self._expected(offer, 1)[1]
+            if probing.due(loss) and self._needed(context) is not None:
+                probing.spend(loss)
+                return Plan(1, offer.source, single.rate, offer.pending, probe=True)
+        return None
+
+    def _needed(self, context: int) -> float | None:
+        """The acceptance per position from which on a draft model pays; None if none would do."""
+        plain = MARGIN / self._pace.round(0, context)
+        times = {k: self._pace.round(k, context, source="model") for k in self._lengths(64)}
+
+        def pays(acceptance: float) -> bool:
+            return any(
+                (1 - acceptance ** (k + 1)) / (1 - acceptance) > plain * seconds
+                for k, seconds in times.items()
+            )
+
+        if not pays(SURE):
+            return None
+        low, high = 0.0, SURE
+        for _ in range(7):
+            middle = (low + high) / 2
+            low, high = (low, middle) if pays(middle) else (middle, high)
+        return high
+
+    def _reason(self, best: Plan, plain: float, offers: Sequence[Offer], context: int) -> str:
+        """Why nothing is drafted."""
+        if not best.k:
+            return "nothing to propose" if not offers else "no draft fits"
+        if best.source == "model" and self._needed(context) is None:
+            return f"it loses even if {SURE:.0%} of the drafts are kept, {self._cost(context)}"
+        kept = self._expected(next(o for o in offers if o.source == best.source), 1)[1] - 1.0
+        return f"k {best.k} expected {self._versus(best.rate, plain)} with {kept:.0%} of first drafts kept"
+
+    def _cost(self, context: int) -> str:
+        """What this machine charges, relative to a plain round."""
+        n = min(4, max(self._pace.costs.widths))
+        one, draft = self._pace.verify(1, context), self._pace.drafting(1, context)
+        return (
+            f"since verifying {n} tokens costs {self._pace.verify(n, context) / one:.1f} plain passes "
+            f"and drafting one {draft / one:.2f}"
+        )
+
+    def _versus(self, rate: float, plain: float) -> str:
+        if self._pace.known:
+            return f"{rate:.0f} tok/s vs plain {plain:.0f}"
+        return f"{rate / plain:.2f} x plain"
+
+    def _of(self, source: str) -> Acceptance:
+        return self._acceptance.setdefault(source, Acceptance())
+
+    def _probing_of(self, source: str) -> Probing:
+        return self._probing.setdefault(source, Probing())
+
+    def _enter(self, plan: Plan, offers: Sequence[Offer], context: int, rate: float) -> None:
+        """The state of the round that begins."""
+        self._plan, self._offers, self._context, self._rate = plan, tuple(offers), context, rate
+        self._entropies: list[float] = []
+        self._reach = 1.0  # probability that all drafts so far are kept

@@ -1,0 +1,39 @@
+"""When to try a proposer again that does not pay at present."""
+
+from __future__ import annotations
+
+
+class Probing:
+    """Says when a probe (a round with one drafted token) is due, within an allowance.
+
+    All costs are in units of one plain round. A probe may lose what is in the account; every plain round
+    pays a little in, so that probing costs a bounded share of the time however long the text is. Between
+    probes it waits longer and longer; after a promising one it asks for the next at once, so that a change
+    of text is found quickly.
+    """
+
+    ALLOWANCE = 1.0  # at the start of a request
+    INCOME = 0.015  # per plain round
+    SHORTEST, LONGEST = 3, 10  # rounds between probes
+
+    def __init__(self) -> None:
+        self._account = self.ALLOWANCE
+        self._wait = self.SHORTEST
+        self._since = self._wait  # the first may come at once
+
+    def due(self, loss: float) -> bool:
+        """Is it time, and is there enough for a probe expected to lose `loss`?"""
+        return self._since >= self._wait and loss <= self._account
+
+    def spend(self, loss: float) -> None:
+        self._account -= max(0.0, loss)
+        self._since = 0
+
+    def learn(self, promising: bool) -> None:
+        """What came of the probe."""
+        self._wait = 1 if promising else min(self.LONGEST, max(self.SHORTEST, 2 * self._wait))
+
+    def pass_plain(self) -> None:
+        """A plain round passed."""
+        self._since += 1
+        self._account = min(2 * self.ALLOWANCE, self._account + self.INCOME)
