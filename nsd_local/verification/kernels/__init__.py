@@ -1,0 +1,1 @@
+"""Numba kernels over a pair of shaped rows. Pure: arrays in, numbers out, scratch passed in."""

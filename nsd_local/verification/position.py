@@ -1,0 +1,95 @@
+"""One position of a round: the target's and the draft's law there, compared."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsd_local.sampling.kernels.prefix import inside
+from nsd_local.sampling.kernels.shape import NEGLIGIBLE
+from nsd_local.sampling.shape import Scratch, Shape
+from nsd_local.verification.kernels.gap import draw_gap, gap
+
+if TYPE_CHECKING:
+    from nsd_local.sampling.law import Law
+
+
+class Position:
+    """p and q at one position for a drafted token x. Everything costs only when asked for; reused for the next position.
+
+    `q` is the point mass at x when no draft row is given.
+    """
+
+    def __init__(self, n_vocab: int) -> None:
+        scratch = Scratch(n_vocab)
+        self.p = Shape(n_vocab, scratch)
+        self.q = Shape(n_vocab, scratch)
+        self._gain = np.empty(self.p.block_sum.shape[0], np.float64)  # block sums of [p-q]+
+
+    def take(
+        self, p_row: NDArray[np.float32], q_row: NDArray[np.float32] | None, token: int, law: Law
+    ) -> None:
+        self.token = token
+        self.p.take(p_row, law)
+        self.p_x = self.p.probability(token)
+        self.point_mass = q_row is None
+        if q_row is None:
+            self.q_x = 1.0
+        else:
+            self.q.take(q_row, law)
+            self.q_x = self.q.probability(token)
+        self._mass_ahead, count = self.p.ahead(token)
+        self.rank = count + 1
+        self._nucleus: Any = None
+        self._measured = False
+        self.divergence = math.nan
+        self.excess = math.nan
+
+    @property
+    def ratio(self) -> float:
+        """min(1, p(x)/q(x)); a token that q cannot have drawn counts by p alone."""
+        if self.p_x >= self.q_x:
+            return 1.0 if self.p_x > 0.0 else 0.0
+        return self.p_x / self.q_x
+
+    def in_nucleus(self, theta: float) -> bool:
+        """x in S_theta(p): the mass ranked before it is below theta."""
+        if self.p_x <= 0.0 or theta <= 0.0:
+            return False
+        if self._nucleus is not None:
+            return bool(inside(self.p.row[self.token], self.token, *self._nucleus))
+        return self.p_x > NEGLIGIBLE if theta >= 1.0 else self._mass_ahead < theta
+
+    def measure(self, theta: float) -> None:
+        """Fills `divergence` = TV(p, q) and `excess` = E_S of the nucleus at theta. One pass over both rows."""
+        cut, cut_id = self.p.nucleus(theta)
+        self._nucleus = (np.float32(cut), cut_id)
+        if self.point_mass:
+            self.divergence = max(0.0, 1.0 - self.p_x)
+            self.excess = self.divergence if self.in_nucleus(theta) else 0.0
+        else:
+            self._gap()
+
+    def _gap(self) -> None:
+        cut, cut_id = self._nucleus if self._nucleus is not None else (np.float32(np.inf), -1)
+        p, q = self.p, self.q
+        distance, excess = gap(
+            p.row, p.block_max, p.block_sum, p.state, q.row, q.block_max, q.state, cut, cut_id, self._gain
+        )
+        self._measured = True
+        self.divergence = min(1.0, float(distance))
+        if self._nucleus is not None:
+            self.excess = min(self.divergence, float(excess))
+
+    def draw_residual(self, u: float) -> int:
+        """A token of [p-q]+ normalised. Where rounding leaves nothing of it (p = q), a token of p."""
+        if self.point_mass:
+            token = self.p.draw(u, without=self.token)
+        else:
+            if not self._measured:
+                self._gap()
+            token = int(draw_gap(self.p.row, self.p.state, self.q.row, self.q.state, self._gain, u))
+        return token if token >= 0 else self.p.draw(u)
