@@ -90,6 +90,9 @@ class Decoder:
         logits = target.evaluate([request.last, *draft.tokens.tolist()], rows=k + 1)  # (k+1, V)
         clock.lap("verify")
 
+        if request.adjust is not None:
+            for i, row in enumerate(logits):
+                request.adjust(row, draft.tokens[:i].tolist())
         verdict = self._verifier.verify(
             logits,
             draft.logits,
@@ -131,7 +134,12 @@ class Decoder:
         if choice.k == 0 or self.proposer is None:
             return NOTHING
         return self.proposer.propose(
-            choice.k, request.draft_law, request.rng, request.length.proceed, source=choice.source
+            choice.k,
+            request.draft_law,
+            request.rng,
+            request.length.proceed,
+            source=choice.source,
+            adjust=request.adjust,
         )
 
     def _prefill(self, request: Request, cancelled: Callable[[], bool]) -> Iterator[Event]:
@@ -150,7 +158,7 @@ class Decoder:
                     raise Cancelled("Stopped while reading the prompt")
         finally:
             request.prompt_s = perf_counter() - start
-        request.cache_n = len(prompt) - 1 - request.prompt_n
+        request.cache_n = len(prompt) - request.prompt_n
 
     def _notify(self, request: Request, text: str) -> Iterator[Event]:
         if text:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nsd_local.decoding.controller import Choice, DraftLength
 from nsd_local.decoding.records import FinishReason, Result, Round, Token
@@ -15,6 +16,7 @@ from nsd_local.decoding.text import TextAssembler
 from nsd_local.drafting.draft import Draft
 from nsd_local.engine.model import Model
 from nsd_local.sampling.law import Law
+from nsd_local.sampling.penalties import bias, penalize
 from nsd_local.verification.verdict import Kind, Verdict
 
 Emitted = tuple[int, Kind, float, float | None, int, float | None, float]  # id, kind, p, q, rank, divergence, deviation
@@ -36,21 +38,32 @@ class Request:
         self.text = TextAssembler(settings.stop)
         # A rule that drafts greedily (llama.cpp's `match`) draws its drafts from a point mass.
         self.draft_law = Law(temperature=0.0) if getattr(settings.rule, "greedy_draft", False) else settings.law
-        self.last = self.prompt[-1]  # the one token of the text that the target has not evaluated
+        self.adjust = self._adjust if settings.penalties.active or settings.logit_bias else None
+        self._bias = dict(settings.logit_bias)
+        self.tokens = list(prompt)  # prompt and answer so far
         self.emitted = 0
         self.rounds: list[Round] = []
         self.notices: list[str] = []
         self.finish_reason: FinishReason | None = None
-        self.prompt_n = 0
+        self.prompt_n = 1  # the last prompt token is evaluated by the first round
         self.cache_n = 0
         self.prompt_s = 0.0
-        self.answer = ""
         self._budget_spent = 0.0
 
     @property
     def budget_left(self) -> float | None:
         budget = self.settings.budget
         return None if budget is None else max(0.0, budget - self._budget_spent)
+
+    @property
+    def last(self) -> int:
+        """The one token of the text that the target has not evaluated yet."""
+        return self.tokens[-1]
+
+    def _adjust(self, row: NDArray[np.float32], drafts: Sequence[int]) -> None:
+        """Bias, then penalties (llama.cpp's order), in place on the row that follows the text and these drafts."""
+        bias(row, self._bias)
+        penalize(row, [*self.settings.penalties.window(self.tokens), *drafts], self.settings.penalties)
 
     def deliver(self, draft: Draft, verdict: Verdict) -> tuple[list[Token], str]:
         """The tokens of a round that belong to the answer, and the text that became certain.
@@ -74,8 +87,7 @@ class Request:
             if self.finish_reason:
                 break
         self.emitted += len(tokens)
-        self.last = tokens[-1].id
-        self.answer += text
+        self.tokens += [token.id for token in tokens]
         return tokens, text
 
     def record(

@@ -7,6 +7,7 @@ from typing import Literal
 
 from nsd_local.errors import UsageError
 from nsd_local.sampling.law import Law
+from nsd_local.sampling.penalties import Penalties
 from nsd_local.verification.rule import Nucleus, Rule
 
 DEFAULT_DRAFT_TOKENS = 4
@@ -23,6 +24,8 @@ class Settings:
     """
 
     law: Law = field(default_factory=lambda: Law(temperature=0.7, min_p=0.05))
+    penalties: Penalties = field(default_factory=Penalties)
+    logit_bias: tuple[tuple[int, float], ...] = ()  # (token id, added to its logit)
     rule: Rule = field(default_factory=Nucleus)
     budget: float | None = None
     exact_first: int = 2

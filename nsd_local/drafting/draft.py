@@ -16,6 +16,9 @@ from nsd_local.sampling.law import Law
 # It never sees a drawn token or its probability, which would bias q (see docs/how_it_works.md).
 Proceed = Callable[[int, float], bool]
 
+# Penalties and bias, in place on a row of logits (V,) float32 that follows the text and these drafts.
+Adjust = Callable[[NDArray[np.float32], Sequence[int]], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -53,10 +56,12 @@ class Proposer(Protocol):
         proceed: Proceed | None = None,
         *,
         source: str = "",
+        adjust: Adjust | None = None,
     ) -> Draft:
         """Up to k tokens that may follow what is in memory. May return fewer, also none.
 
         `source` names the offer to use, for proposers that make several; "" leaves it to the proposer.
+        `adjust` acts on the draft's logits before the law, as it does on the target's.
         """
         ...
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nsd_local.drafting.draft import Draft, Proceed
+from nsd_local.drafting.draft import Adjust, Draft, Proceed
 from nsd_local.drafting.offer import Offer
 from nsd_local.engine.context import Context
 from nsd_local.engine.prefill import prefill
 from nsd_local.sampling.law import Law
-from nsd_local.sampling.sampler import Sampler
+from nsd_local.sampling.shape import Shape
 
 LONGEST_DRAFT = 64
 
@@ -31,7 +31,7 @@ class ModelDraft:
         self._known: list[int] = []  # the text so far; the memory holds a prefix of it
         self._shared = min(n_vocab, context.n_vocab)
         self._logits = np.full((LONGEST_DRAFT, n_vocab), -np.inf, dtype=np.float32)  # (k, V)
-        self._sampler = Sampler(n_vocab)
+        self._q = Shape(n_vocab)
 
     def begin(self, tokens: Sequence[int]) -> Iterator[int]:
         self._known = list(tokens)
@@ -53,6 +53,7 @@ class ModelDraft:
         proceed: Proceed | None = None,
         *,
         source: str = "",
+        adjust: Adjust | None = None,
     ) -> Draft:
         drafted: list[int] = []
         pending = self._known[len(self.context.tokens) :]
@@ -60,10 +61,12 @@ class ModelDraft:
         for position in range(min(k, room)):
             row = self._logits[position]
             row[: self._shared] = self.context.evaluate(pending, rows=1)[0, : self._shared]
-            shaped = self._sampler.shape(row, law)
-            if proceed is not None and not proceed(position, shaped.entropy):
+            if adjust is not None:
+                adjust(row, drafted)
+            self._q.take(row, law, entropy=proceed is not None)
+            if proceed is not None and not proceed(position, self._q.entropy):
                 break
-            token = self._sampler.draw(rng.random())
+            token = self._q.draw(rng.random())
             drafted.append(token)
             pending = [token]
             # What follows the end of the text is of no use. Stopping here does not bias q: this token stays drafted.
