@@ -112,6 +112,8 @@ class Adaptive:
             if self._plan.probe:
                 needed = self._needed(round.n_past) or 1.0
                 self._probing_of(round.source).learn(kept[0] >= needed)
+            elif plain is not None:
+                self._probing_of(round.source).gained(len(round.tokens) - round.times.total / plain)
         for offer in self._offers:
             if offer.source != round.source:
                 self._of(offer.source).idle()

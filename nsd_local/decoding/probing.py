@@ -6,14 +6,16 @@ from __future__ import annotations
 class Probing:
     """Says when a probe (a round with one drafted token) is due, within an allowance.
 
-    All costs are in units of one plain round. A probe may lose what is in the account; every plain round
-    pays a little in, so that probing costs a bounded share of the time however long the text is. Between
-    probes it waits longer and longer; after a promising one it asks for the next at once, so that a change
-    of text is found quickly.
+    All costs are in units of one plain round. A probe may lose what is in the account; every plain round pays a
+    little in, and so do rounds in which drafting gained, so that probing costs a bounded share of the time
+    however long the text is. Between probes it waits longer and longer; after a promising one it asks for the
+    next at once, so that a change of text is found quickly.
     """
 
     ALLOWANCE = 1.0  # at the start of a request
     INCOME = 0.015  # per plain round
+    SHARE = 0.1  # of what drafting gained
+    MOST = 10.0  # in the account
     SHORTEST, LONGEST = 3, 10  # rounds between probes
 
     def __init__(self) -> None:
@@ -36,4 +38,8 @@ class Probing:
     def pass_plain(self) -> None:
         """A plain round passed."""
         self._since += 1
-        self._account = min(2 * self.ALLOWANCE, self._account + self.INCOME)
+        self._account = min(self.MOST, self._account + self.INCOME)
+
+    def gained(self, saved: float) -> None:
+        """A round with drafts took that much less (more, if negative) than plain decoding of its tokens."""
+        self._account = min(self.MOST, max(0.0, self._account + self.SHARE * saved))
