@@ -52,7 +52,12 @@ class Scratch:
 
     def __init__(self, n_vocab: int) -> None:
         self.found = np.empty(n_vocab, np.int32)
-        self.histogram = np.empty(select.BINS, np.float64)
+        # the masses of bins, and the weights and bins of one block
+        self.bins = (
+            np.empty(select.BINS, np.float64),
+            np.empty(prefix.BLOCK, np.float32),
+            np.empty(prefix.BLOCK, np.int32),
+        )
 
 
 class Shape:
@@ -77,7 +82,7 @@ class Shape:
         self.row = frozen(row)
         problem = kernels.shape(
             self.row, self.block_max, self.block_sum, law_array(law), self.state, self.scratch.found,
-            self.scratch.histogram, entropy,
+            self.scratch.bins, entropy,
         )  # fmt: skip
         if problem != kernels.FINE:
             raise DecodeError(
@@ -121,7 +126,7 @@ class Shape:
     def nucleus(self, theta: float) -> tuple[float, int]:
         """(cut, cut_id) of S_theta: x lies in it iff logit > cut, or logit == cut and x <= cut_id."""
         cut, cut_id = kernels.nucleus(
-            self.row, self.block_max, self.state, theta, self.scratch.found, self.scratch.histogram
+            self.row, self.block_max, self.state, theta, self.scratch.found, self.scratch.bins
         )
         return float(cut), int(cut_id)
 

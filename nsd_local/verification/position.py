@@ -61,17 +61,25 @@ class Position:
             return False
         if self._nucleus is not None:
             return bool(inside(self.p.row[self.token], self.token, *self._nucleus))
-        return self.p_x > NEGLIGIBLE if theta >= 1.0 else self._mass_ahead < theta
+        if theta < 1.0:
+            return self._mass_ahead < theta
+        if self.p_x > NEGLIGIBLE:
+            return True
+        self._find_nucleus(theta)
+        return self.in_nucleus(theta)
 
     def measure(self, theta: float) -> None:
         """Fills `divergence` = TV(p, q) and `excess` = E_S of the nucleus at theta. One pass over both rows."""
-        cut, cut_id = self.p.nucleus(theta)
-        self._nucleus = (np.float32(cut), cut_id)
+        self._find_nucleus(theta)
         if self.point_mass:
             self.divergence = max(0.0, 1.0 - self.p_x)
             self.excess = self.divergence if self.in_nucleus(theta) else 0.0
         else:
             self._gap()
+
+    def _find_nucleus(self, theta: float) -> None:
+        cut, cut_id = self.p.nucleus(theta)
+        self._nucleus = (np.float32(cut), cut_id)
 
     def _gap(self) -> None:
         cut, cut_id = self._nucleus if self._nucleus is not None else (np.float32(np.inf), -1)

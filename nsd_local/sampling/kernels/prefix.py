@@ -104,13 +104,11 @@ def law_mass(row: Any, block_max: Any, block_sum: Any, state: Any, with_moment: 
 
 
 @njit
-def block_ahead(part: Any, bound: Any, top: Any, high: Any, low: Any, floor: Any) -> Any:
-    total, count = _ZERO, _ZERO  # a float32 counts a block exactly, and keeps the loop in one vector type
+def block_count(part: Any, bound: Any) -> int:
+    count = _ZERO  # a float32 counts a block exactly, and keeps the loop in one vector type
     for i in range(part.shape[0]):
-        w = weight(part[i], top, high, low, floor)
-        total += w if part[i] >= bound else _ZERO
         count += _ONE if part[i] >= bound else _ZERO
-    return total, int(count)
+    return int(count)
 
 
 @njit
@@ -136,9 +134,8 @@ def ahead(row: Any, block_max: Any, state: Any, token: int) -> Any:
                     mass += weight(row[i], top, high, low, floor)
                     count += 1
         else:
-            w, c = block_ahead(row[start:stop], bound, top, high, low, floor)
-            mass += float(w)
-            count += c
+            mass += float(block_mass(row[start:stop], bound, top, high, low, floor))
+            count += block_count(row[start:stop], bound)
     return mass, count
 
 

@@ -12,11 +12,13 @@ import numpy as np
 
 from nsd_local.sampling.jit import njit
 from nsd_local.sampling.kernels.exponential import weight
-from nsd_local.sampling.kernels.prefix import BLOCK, CUT, CUT_ID, FLOOR, HIGH, LOW, TOP, inside
+from nsd_local.sampling.kernels.prefix import BLOCK, CUT, CUT_ID, FLOOR, HIGH, LOW, TOP, bound_of, inside
 
 BINS = 1024
 _NEAR = 6.0  # nats below the top that are tried first
 _FAR = 40.0  # nats that the histogram resolves; what lies deeper shares its last bin
+_ZERO = np.float32(0.0)
+_LAST_BIN = np.float32(BINS - 1)
 _MANY = 4096  # more candidates than this and the histogram is cheaper
 
 
@@ -115,17 +117,51 @@ def bin_of(logit: Any, top: Any, scale: Any) -> int:
 
 
 @njit
-def crossing_bin(row: Any, block_max: Any, state: Any, counted: bool, need: float, histogram: Any) -> Any:
-    """(bin, worth before it) where the worth summed over bins reaches `need`."""
-    top, cut, cut_id = np.float32(state[TOP]), np.float32(state[CUT]), int(state[CUT_ID])
-    scale = bin_scale(state)
+def bin_scale(state: Any) -> Any:
+    return np.float32(max(min(BINS / (_FAR * 1.4426950408889634) * state[HIGH], 1e30), 1e-30))
+
+
+@njit
+def block_bins(part: Any, bound: Any, numbers: Any, scale: Any, weights: Any, bins: Any) -> None:
+    """Weights and bins of one block, in vectors; tokens outside the prefix weigh 0."""
+    top, high, low, floor = numbers
+    for i in range(part.shape[0]):
+        w = weight(part[i], top, high, low, floor)
+        weights[i] = w if part[i] >= bound else _ZERO
+        deep = (top - part[i]) * scale
+        bins[i] = np.int32(deep if deep < _LAST_BIN else _LAST_BIN)
+
+
+@njit
+def fill_histogram(row: Any, block_max: Any, state: Any, counted: bool, scratch: Any) -> None:
+    """The worth of every bin into scratch's histogram."""
+    histogram, weights, bins = scratch
+    numbers = (
+        np.float32(state[TOP]),
+        np.float32(state[HIGH]),
+        np.float32(state[LOW]),
+        np.float32(state[FLOOR]),
+    )
+    cut, cut_id, scale = np.float32(state[CUT]), int(state[CUT_ID]), bin_scale(state)
     histogram[:] = 0.0
     for b in range(block_max.shape[0]):
-        if block_max[b] < cut:
+        bound, split = bound_of(b, cut, cut_id)
+        if block_max[b] < bound:
             continue
-        for i in range(b * BLOCK, min(b * BLOCK + BLOCK, row.shape[0])):
-            if inside(row[i], i, cut, cut_id):
-                histogram[bin_of(row[i], top, scale)] += worth(row, i, state, counted)
+        start, stop = b * BLOCK, min(b * BLOCK + BLOCK, row.shape[0])
+        block_bins(row[start:stop], bound, numbers, scale, weights, bins)
+        for i in range(stop - start):
+            if split and not inside(row[start + i], start + i, cut, cut_id):
+                continue
+            if not counted:
+                histogram[bins[i]] += weights[i]
+            elif row[start + i] >= bound:
+                histogram[bins[i]] += 1.0
+
+
+@njit
+def crossing_bin(histogram: Any, need: float) -> Any:
+    """(bin, worth before it) where the worth summed from the top reaches `need`."""
     before, last, last_before = 0.0, 0, 0.0
     for j in range(BINS):
         if histogram[j] > 0.0:
@@ -137,12 +173,8 @@ def crossing_bin(row: Any, block_max: Any, state: Any, counted: bool, need: floa
 
 
 @njit
-def bin_scale(state: Any) -> Any:
-    return np.float32(max(min(BINS / (_FAR * 1.4426950408889634) * state[HIGH], 1e30), 1e-30))
-
-
-@njit
 def gather_bin(row: Any, block_max: Any, state: Any, which: int, found: Any) -> int:
+    """Ids of the prefix's tokens in one bin."""
     top, cut, cut_id = np.float32(state[TOP]), np.float32(state[CUT]), int(state[CUT_ID])
     scale = bin_scale(state)
     n = 0
@@ -150,7 +182,7 @@ def gather_bin(row: Any, block_max: Any, state: Any, which: int, found: Any) -> 
         if block_max[b] < cut or bin_of(block_max[b], top, scale) > which:
             continue
         for i in range(b * BLOCK, min(b * BLOCK + BLOCK, row.shape[0])):
-            if inside(row[i], i, cut, cut_id) and bin_of(row[i], top, scale) == which:
+            if bin_of(row[i], top, scale) == which and inside(row[i], i, cut, cut_id):
                 found[n] = i
                 n += 1
     return n
@@ -158,14 +190,31 @@ def gather_bin(row: Any, block_max: Any, state: Any, which: int, found: Any) -> 
 
 @njit
 def prefix_end(
-    row: Any, block_max: Any, state: Any, counted: bool, need: float, found: Any, histogram: Any
+    row: Any, block_max: Any, state: Any, counted: bool, need: float, found: Any, scratch: Any
 ) -> int:
-    """The last token of the smallest ranking prefix (within the state's law) whose mass or count reaches `need` > 0."""
+    """The last token of the smallest ranking prefix, within the state's law, whose mass or count reaches `need` > 0."""
     cut, cut_id = np.float32(state[CUT]), int(state[CUT_ID])
     near = np.float32(state[TOP] - _NEAR * 1.4426950408889634 / state[HIGH])
     n = gather(row, block_max, near, cut, cut_id, found, _MANY)
     if n > 0 and sum_worth(row, found, 0, n, state, counted) >= need:
         return crossing(row, found, n, state, counted, need)
-    which, before = crossing_bin(row, block_max, state, counted, need, histogram)
+    fill_histogram(row, block_max, state, counted, scratch)
+    which, before = crossing_bin(scratch[0], need)
     n = gather_bin(row, block_max, state, which, found)
     return crossing(row, found, n, state, counted, need - before)
+
+
+@njit
+def support_end(row: Any, block_max: Any, state: Any, spare: float, found: Any, scratch: Any) -> int:
+    """The last token of the smallest prefix that leaves out at most `spare` of mass.
+
+    Summed from the bottom, where small masses are not lost beside large ones.
+    """
+    fill_histogram(row, block_max, state, False, scratch)
+    histogram = scratch[0]
+    behind, which = 0.0, BINS - 1
+    while which > 0 and behind + histogram[which] <= spare:
+        behind += histogram[which]
+        which -= 1
+    n = gather_bin(row, block_max, state, which, found)
+    return crossing(row, found, n, state, False, histogram[which] - (spare - behind))

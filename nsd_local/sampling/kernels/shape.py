@@ -21,13 +21,13 @@ from nsd_local.sampling.kernels.prefix import (
     TOP,
     law_mass,
 )
-from nsd_local.sampling.kernels.select import prefix_end
+from nsd_local.sampling.kernels.select import prefix_end, support_end
 
 # What a Law is for a kernel; indices into a float64 array (three of `split_temperature` at T, three at T = 1).
 L_HIGH, L_LOW, L_FLOOR, L_HIGH1, L_LOW1, L_FLOOR1, L_GREEDY, L_TOP_K, L_TOP_P, L_LOG_MIN_P = range(10)
 LAW_SIZE = 10
 
-NEGLIGIBLE = 2.0**-54
+NEGLIGIBLE = 1e-12
 
 FINE, HAS_NAN, ALL_MASKED, HAS_INFINITY = range(4)
 
@@ -86,16 +86,16 @@ def up_to_float32(value: float) -> Any:
 
 @njit
 def truncate(
-    row: Any, block_max: Any, block_sum: Any, law: Any, state: Any, found: Any, histogram: Any
+    row: Any, block_max: Any, block_sum: Any, law: Any, state: Any, found: Any, scratch: Any
 ) -> None:
     """Top-k, top-p, min-p on the law at temperature 1; each only shortens the prefix."""
     state[HIGH], state[LOW], state[FLOOR] = law[L_HIGH1], law[L_LOW1], law[L_FLOOR1]
     if 0 < law[L_TOP_K] < row.shape[0]:
-        end = prefix_end(row, block_max, state, True, law[L_TOP_K], found, histogram)
+        end = prefix_end(row, block_max, state, True, law[L_TOP_K], found, scratch)
         state[CUT], state[CUT_ID] = row[end], end
     if law[L_TOP_P] < 1.0:
         law_mass(row, block_max, block_sum, state, False)
-        end = prefix_end(row, block_max, state, False, law[L_TOP_P] * state[MASS], found, histogram)
+        end = prefix_end(row, block_max, state, False, law[L_TOP_P] * state[MASS], found, scratch)
         state[CUT], state[CUT_ID] = row[end], end
     if law[L_LOG_MIN_P] > -np.inf:
         least = up_to_float32(state[TOP] + law[L_LOG_MIN_P])
@@ -111,12 +111,12 @@ def shape(
     law: Any,
     state: Any,
     found: Any,
-    histogram: Any,
+    scratch: Any,
     with_moment: bool,
 ) -> int:
     """Fills `block_max`, `block_sum` and `state`; returns FINE or what is wrong with the row.
 
-    row (V,) float32; block_max (B,) float32; block_sum (B,) float64; found (V,) int32; histogram (BINS,) float64.
+    row (V,) float32; block_max (B,) float32; block_sum (B,) float64; found (V,) int32; scratch: see Scratch.
     """
     problem, top = scan(row, block_max)
     if problem != FINE:
@@ -127,24 +127,22 @@ def shape(
         first = first_top(row, block_max, top)
         state[CUT], state[CUT_ID], state[FIRST] = top, first, first
     else:
-        truncate(row, block_max, block_sum, law, state, found, histogram)
+        truncate(row, block_max, block_sum, law, state, found, scratch)
     state[HIGH], state[LOW], state[FLOOR] = law[L_HIGH], law[L_LOW], law[L_FLOOR]
     law_mass(row, block_max, block_sum, state, with_moment)
     return FINE
 
 
 @njit
-def nucleus(row: Any, block_max: Any, state: Any, theta: float, found: Any, histogram: Any) -> Any:
+def nucleus(row: Any, block_max: Any, state: Any, theta: float, found: Any, scratch: Any) -> Any:
     """(cut, cut_id) of the smallest ranking prefix whose mass under the law reaches theta: S_theta.
 
-    At theta = 1 that is every token whose probability is not lost beside 1 in float64 (NEGLIGIBLE).
+    At theta = 1 that is the whole support but for the last NEGLIGIBLE of mass.
     """
     if theta >= 1.0:
-        least = np.float32(state[TOP] + np.log2(NEGLIGIBLE * state[MASS]) / state[HIGH])
-        if least > state[CUT]:
-            return least, row.shape[0]
-        return np.float32(state[CUT]), int(state[CUT_ID])
+        end = support_end(row, block_max, state, NEGLIGIBLE * state[MASS], found, scratch)
+        return row[end], end
     if theta <= 0.0:
         return _INF, -1
-    end = prefix_end(row, block_max, state, False, theta * state[MASS], found, histogram)
+    end = prefix_end(row, block_max, state, False, theta * state[MASS], found, scratch)
     return row[end], end
