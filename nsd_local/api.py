@@ -1,0 +1,125 @@
+"""The public face: `load` gives an `Engine` for a pair; `.stream` yields events, `.generate` joins them.
+
+import nsd_local
+with nsd_local.load() as engine:                      # the default pair; any catalog name or GGUF path
+    print(engine.generate("Say hello.").text)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from nsd_local.chat.message import Message
+from nsd_local.chat.template import Template
+from nsd_local.decoding.decoder import Decoder, never
+from nsd_local.decoding.events import Event, Finished
+from nsd_local.decoding.records import Result
+from nsd_local.decoding.settings import Settings
+from nsd_local.engine.model import Model
+from nsd_local.errors import UsageError
+from nsd_local.loading import Loaded, LoadOptions, load_pair
+
+Prompt = str | Sequence[Message] | Sequence[int]
+
+
+def _is_chat(prompt: Prompt) -> bool:
+    return isinstance(prompt, str) or any(isinstance(part, Message) for part in prompt)
+
+
+class Engine:
+    """A loaded target with what drafts for it. One answer at a time; other threads wait for their turn."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self.target: Model = loaded.target
+        self.decoder: Decoder = loaded.decoder
+        self.template = Template(loaded.target)
+        self.n_ctx: int = loaded.decoder.target.n_ctx
+        self._turn = threading.Lock()
+        self._streaming: int | None = None  # the thread whose answer is under way
+
+    def stream(
+        self,
+        prompt: Prompt,
+        settings: Settings | None = None,
+        *,
+        raw: bool = False,
+        system: str | None = None,
+        cancelled: Callable[[], bool] = never,
+    ) -> Iterator[Event]:
+        """Answers a text, a list of messages, or token ids (taken as they are), as a stream of events.
+
+        A text is put into the model's chat template unless `raw`. `cancelled` is asked between rounds. Closing the
+        iterator early is fine: the next request works.
+        """
+        settings = settings or Settings()
+        if _is_chat(prompt) and not raw:  # the form of the prompt may need stop strings of its own
+            settings = replace(settings, stop=(*settings.stop, *self.template.stop))
+        return self._locked(self.tokens(prompt, raw=raw, system=system), settings, cancelled)
+
+    def generate(self, prompt: Prompt, settings: Settings | None = None, **more: Any) -> Result:
+        """The whole answer at once; takes what `stream` takes."""
+        for event in self.stream(prompt, settings, **more):
+            if isinstance(event, Finished):
+                return event.result
+        raise RuntimeError("the stream of events ended without Finished")
+
+    def tokens(self, prompt: Prompt, *, raw: bool = False, system: str | None = None) -> list[int]:
+        """The token ids that a prompt stands for."""
+        if isinstance(prompt, str) and raw:
+            return self.target.tokenize(prompt, special=True, add_bos=True)
+        messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
+        if not _is_chat(messages):
+            return [int(token) for token in messages]  # type: ignore[arg-type]
+        if system is not None:
+            messages.insert(0, Message("system", system))
+        return self.template.tokens(messages)  # type: ignore[arg-type]
+
+    def _locked(
+        self, tokens: Sequence[int], settings: Settings, cancelled: Callable[[], bool]
+    ) -> Iterator[Event]:
+        if self._streaming == threading.get_ident():
+            raise UsageError(
+                "Another answer of this engine is still under way",
+                "an engine gives one answer at a time",
+                "Read it to its end, or close its iterator first",
+            )
+        with self._turn:
+            self._streaming = threading.get_ident()
+            try:
+                yield from self.decoder.stream(tokens, settings, cancelled=cancelled)
+            finally:
+                self._streaming = None
+
+    def describe(self) -> dict[str, Any]:
+        """What is loaded, for the JSON document: files, names, memory verdicts, automatic choices."""
+        return self._loaded.describe()
+
+    def close(self) -> None:
+        """Frees contexts, then models."""
+        self._loaded.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def load(model: str | Path | None = None, draft: str | Path | None = None, **options: Any) -> Engine:
+    """Load a target and what drafts for it.
+
+    `model`: catalog name, GGUF path or `hf-repo:quant`; None is the default pair. `draft`: the same, or "none",
+    "ngram" (prompt lookup) or "auto" (lookup and draft model); None is the pair's own draft, or prompt lookup for a
+    model outside the catalog. `options` are the fields of `LoadOptions`.
+
+    Raises ModelError, PairError (a draft that does not fit), DownloadError, UsageError.
+    """
+    return Engine(load_pair(model, draft, LoadOptions(**options)))

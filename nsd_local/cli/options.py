@@ -1,0 +1,198 @@
+"""The flags that `generate`, `chat`, `bench` and `ui` share, written once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from nsd_local.decoding.settings import Settings
+from nsd_local.errors import UsageError
+from nsd_local.sampling.law import Law
+from nsd_local.verification.rules import parse_rule
+
+MODELS, DRAFTING, SAMPLING, LENGTH, MACHINE = (
+    "Models",
+    "Drafting and verification",
+    "Sampling",
+    "Text",
+    "Machine",
+)
+
+
+def _flag(*names: str, panel: str, help: str, **more: Any) -> Any:
+    return typer.Option(
+        *names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", True), **more
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the shared flags said."""
+
+    model: Annotated[
+        str | None,
+        _flag(
+            "--model",
+            "-m",
+            panel=MODELS,
+            help="Catalog name, GGUF path, or hf-repo:quant.",
+            show_default="the default pair",
+        ),
+    ] = None
+    draft: Annotated[
+        str | None,
+        _flag(
+            "--draft",
+            "-d",
+            panel=MODELS,
+            help="The same, or none, ngram (prompt lookup), auto (lookup and draft model).",
+            show_default="the pair's draft; prompt lookup for other models",
+        ),
+    ] = None
+    offline: Annotated[bool, _flag("--offline", panel=MODELS, help="Never reach for the network.")] = False
+    lora: Annotated[str | None, _flag("--lora", panel=MODELS, help="LoRA adapter (GGUF) on the target.")] = (
+        None
+    )
+
+    rule: Annotated[
+        str, _flag("--rule", panel=DRAFTING, help="Verification rule, such as nucleus, exact or topk:n=2.")
+    ] = "nucleus"
+    theta: Annotated[
+        float | None, _flag("--theta", panel=DRAFTING, help="Nucleus threshold.", show_default="0.9")
+    ] = None
+    strength: Annotated[
+        float | None,
+        _flag("--strength", panel=DRAFTING, help="1 is the paper's rule, 0 is exact.", show_default="1"),
+    ] = None
+    cap: Annotated[
+        float | None, _flag("--cap", panel=DRAFTING, help="Largest deviation of a single token.")
+    ] = None
+    budget: Annotated[
+        float | None,
+        _flag("--budget", panel=DRAFTING, help="Largest deviation of the whole answer; then exact."),
+    ] = None
+    exact_first: Annotated[
+        int,
+        _flag("--exact-first", panel=DRAFTING, help="This many first tokens are verified exactly.", min=0),
+    ] = 2
+    draft_tokens: Annotated[
+        str, _flag("--draft-tokens", "-k", panel=DRAFTING, help="Tokens drafted per round: a number or auto.")
+    ] = "auto"
+
+    temperature: Annotated[
+        float, _flag("--temperature", panel=SAMPLING, help="0 always takes the likeliest.")
+    ] = 0.7
+    top_k: Annotated[
+        int, _flag("--top-k", panel=SAMPLING, help="Keep this many likeliest tokens; 0 keeps all.")
+    ] = 0
+    top_p: Annotated[float, _flag("--top-p", panel=SAMPLING, help="Keep the likeliest up to this mass.")] = (
+        1.0
+    )
+    min_p: Annotated[
+        float, _flag("--min-p", panel=SAMPLING, help="Drop tokens less likely than this times the likeliest.")
+    ] = 0.05
+    repeat_penalty: Annotated[
+        float, _flag("--repeat-penalty", panel=SAMPLING, help="Above 1 makes repetition unlikelier.")
+    ] = 1.0
+    seed: Annotated[
+        int | None, _flag("--seed", panel=SAMPLING, help="Same seed, same answer.", show_default="random")
+    ] = None
+
+    max_tokens: Annotated[
+        int | None,
+        _flag(
+            "--max-tokens", "-n", panel=LENGTH, help="Stop after this many tokens.", show_default="no limit"
+        ),
+    ] = None
+    stop: Annotated[
+        list[str] | None, _flag("--stop", panel=LENGTH, help="End the text before this string; repeatable.")
+    ] = None
+    system: Annotated[str | None, _flag("--system", "-s", panel=LENGTH, help="System prompt.")] = None
+
+    ctx: Annotated[
+        int | None,
+        _flag("--ctx", panel=MACHINE, help="Context length in tokens.", show_default="8192 or what fits"),
+    ] = None
+    threads: Annotated[
+        int | None, _flag("--threads", panel=MACHINE, help="CPU threads.", show_default="physical cores")
+    ] = None
+    gpu_layers: Annotated[
+        int | None,
+        _flag("--gpu-layers", panel=MACHINE, help="Layers on the GPU.", show_default="all that there is"),
+    ] = None
+    draft_gpu_layers: Annotated[
+        int | None,
+        _flag(
+            "--draft-gpu-layers", panel=MACHINE, help="The same for the draft.", show_default="as the target"
+        ),
+    ] = None
+    device: Annotated[
+        str | None, _flag("--device", panel=MACHINE, help="Device of the target, as doctor names it.")
+    ] = None
+    draft_device: Annotated[
+        str | None, _flag("--draft-device", panel=MACHINE, help="Device of the draft.")
+    ] = None
+    cache_type_k: Annotated[str, _flag("--cache-type-k", panel=MACHINE, help="KV cache type of keys.")] = (
+        "f16"
+    )
+    cache_type_v: Annotated[str, _flag("--cache-type-v", panel=MACHINE, help="KV cache type of values.")] = (
+        "f16"
+    )
+    flash_attn: Annotated[str, _flag("--flash-attn", panel=MACHINE, help="auto, on or off.")] = "auto"
+    mmap: Annotated[
+        bool,
+        _flag(
+            "--mmap/--no-mmap", panel=MACHINE, help="Map files: starts faster, takes up to twice the memory."
+        ),
+    ] = False
+
+    def settings(self) -> Settings:
+        """The settings of one request."""
+        return Settings(
+            law=Law(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p),
+            rule=parse_rule(self.rule, theta=self.theta, strength=self.strength, cap=self.cap),
+            budget=self.budget,
+            exact_first=self.exact_first,
+            draft_tokens=_draft_tokens(self.draft_tokens),
+            max_tokens=self.max_tokens,
+            stop=tuple(self.stop or ()),
+            seed=self.seed,
+        )
+
+
+def _draft_tokens(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--draft-tokens takes a number or auto, not {text!r}") from None
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the shared flags: it receives them as `options`, beside the parameters of its own."""
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "options"]
+    hints = get_type_hints(command, include_extras=True)
+    shared = get_type_hints(Options, include_extras=True)
+
+    @functools.wraps(command)
+    def with_shared(**given: Any) -> None:
+        options = Options(**{field.name: given.pop(field.name) for field in fields(Options)})
+        command(options=options, **given)
+
+    parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    parameters += [
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=shared[f.name]
+        )
+        for f in fields(Options)
+    ]
+    with_shared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+    with_shared.__annotations__ = {p.name: p.annotation for p in parameters}
+    del with_shared.__wrapped__  # type: ignore[attr-defined]  # else typer would look through to the bare command
+    return with_shared
