@@ -71,18 +71,16 @@ class Engine:
 
     def tokens(self, prompt: Prompt, *, raw: bool = False, system: str | None = None) -> list[int]:
         """The token ids that a prompt stands for."""
-        if isinstance(prompt, str) and raw:
-            return self.target.tokenize(prompt, special=True, add_bos=True)
-        messages = [Message("user", prompt)] if isinstance(prompt, str) else list(prompt)
-        if not _is_chat(messages):
-            return [int(token) for token in messages]  # type: ignore[arg-type]
-        if system is not None:
-            messages.insert(0, Message("system", system))
-        return self.template.tokens(messages)  # type: ignore[arg-type]
+        if isinstance(prompt, str):
+            if raw:
+                return self.target.tokenize(prompt, special=True, add_bos=True)
+            prompt = [Message("user", prompt)]
+        messages = [part for part in prompt if isinstance(part, Message)]
+        if not messages:
+            return [part for part in prompt if isinstance(part, int)]
+        return self.template.tokens([Message("system", system), *messages] if system is not None else messages)
 
-    def _locked(
-        self, tokens: Sequence[int], settings: Settings, cancelled: Callable[[], bool]
-    ) -> Iterator[Event]:
+    def _locked(self, tokens: Sequence[int], settings: Settings, cancelled: Callable[[], bool]) -> Iterator[Event]:
         if self._streaming == threading.get_ident():
             raise UsageError(
                 "Another answer of this engine is still under way",

@@ -37,9 +37,7 @@ class LoadOptions:
 class Loaded:
     """A target with its decoder, and everything that must be freed."""
 
-    def __init__(
-        self, target: Model, decoder: Decoder, files: dict[str, ModelFile], owned: ExitStack
-    ) -> None:
+    def __init__(self, target: Model, decoder: Decoder, files: dict[str, ModelFile], owned: ExitStack) -> None:
         self.target, self.decoder, self.files = target, decoder, files
         self.load_s = 0.0
         self._owned = owned

@@ -27,26 +27,14 @@ from nsd_local.verification.verdict import KINDS, Kind
 @with_options
 def generate(
     options: Options,
-    prompt: Annotated[
-        str | None, typer.Argument(help="The prompt; - or a pipe reads it from standard input.")
-    ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Continue the text as it is, without a chat template.")
-    ] = False,
+    prompt: Annotated[str | None, typer.Argument(help="The prompt; - or a pipe reads it from standard input.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without a chat template.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     tokens: Annotated[bool, typer.Option("--tokens", help="With --json: list every token.")] = False,
-    stream: Annotated[
-        bool, typer.Option("--stream/--no-stream", help="Print the answer as it comes.")
-    ] = True,
-    show_kinds: Annotated[
-        bool, typer.Option("--show-kinds", help="Colour the tokens by how they came about.")
-    ] = False,
-    session: Annotated[
-        str | None, typer.Option("--session", help="Load and save the memories in this file.")
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Say what was chosen automatically, and why.")
-    ] = False,
+    stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Print the answer as it comes.")] = True,
+    show_kinds: Annotated[bool, typer.Option("--show-kinds", help="Colour the tokens by how they came about.")] = False,
+    session: Annotated[str | None, typer.Option("--session", help="Load and save the memories in this file.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Say what was chosen automatically, and why.")] = False,
 ) -> None:
     """Answer one prompt."""
     text = read_prompt(prompt)
@@ -66,9 +54,7 @@ def generate(
         if not stream and not as_json:
             print(result.text)
         if as_json:
-            print(
-                json.dumps(document(result, settings, engine.describe(), tokens=tokens), ensure_ascii=False)
-            )
+            print(json.dumps(document(result, settings, engine.describe(), tokens=tokens), ensure_ascii=False))
         status(footer(result))
     if result.finish_reason == "cancelled":
         raise SystemExit(130)
@@ -85,9 +71,7 @@ def read_prompt(argument: str | None) -> str:
     else:
         text = sys.stdin.read()
     if not text.strip():
-        raise UsageError(
-            "The prompt is empty", "there is nothing to answer", "Write some text behind the command"
-        )
+        raise UsageError("The prompt is empty", "there is nothing to answer", "Write some text behind the command")
     return text
 
 

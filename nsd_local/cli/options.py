@@ -25,9 +25,7 @@ MODELS, DRAFTING, SAMPLING, LENGTH, MACHINE = (
 
 
 def _flag(*names: str, panel: str, help: str, **more: Any) -> Any:
-    return typer.Option(
-        *names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", True), **more
-    )
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=more.pop("show_default", True), **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +53,19 @@ class Options:
         ),
     ] = None
     offline: Annotated[bool, _flag("--offline", panel=MODELS, help="Never reach for the network.")] = False
-    lora: Annotated[str | None, _flag("--lora", panel=MODELS, help="LoRA adapter (GGUF) on the target.")] = (
-        None
-    )
+    lora: Annotated[str | None, _flag("--lora", panel=MODELS, help="LoRA adapter (GGUF) on the target.")] = None
 
     rule: Annotated[
         str, _flag("--rule", panel=DRAFTING, help="Verification rule, such as nucleus, exact or topk:n=2.")
     ] = "nucleus"
-    theta: Annotated[
-        float | None, _flag("--theta", panel=DRAFTING, help="Nucleus threshold.", show_default="0.9")
-    ] = None
+    theta: Annotated[float | None, _flag("--theta", panel=DRAFTING, help="Nucleus threshold.", show_default="0.9")] = (
+        None
+    )
     strength: Annotated[
         float | None,
         _flag("--strength", panel=DRAFTING, help="1 is the paper's rule, 0 is exact.", show_default="1"),
     ] = None
-    cap: Annotated[
-        float | None, _flag("--cap", panel=DRAFTING, help="Largest deviation of a single token.")
-    ] = None
+    cap: Annotated[float | None, _flag("--cap", panel=DRAFTING, help="Largest deviation of a single token.")] = None
     budget: Annotated[
         float | None,
         _flag("--budget", panel=DRAFTING, help="Largest deviation of the whole answer; then exact."),
@@ -84,15 +78,9 @@ class Options:
         str, _flag("--draft-tokens", "-k", panel=DRAFTING, help="Tokens drafted per round: a number or auto.")
     ] = "auto"
 
-    temperature: Annotated[
-        float, _flag("--temperature", panel=SAMPLING, help="0 always takes the likeliest.")
-    ] = 0.7
-    top_k: Annotated[
-        int, _flag("--top-k", panel=SAMPLING, help="Keep this many likeliest tokens; 0 keeps all.")
-    ] = 0
-    top_p: Annotated[float, _flag("--top-p", panel=SAMPLING, help="Keep the likeliest up to this mass.")] = (
-        1.0
-    )
+    temperature: Annotated[float, _flag("--temperature", panel=SAMPLING, help="0 always takes the likeliest.")] = 0.7
+    top_k: Annotated[int, _flag("--top-k", panel=SAMPLING, help="Keep this many likeliest tokens; 0 keeps all.")] = 0
+    top_p: Annotated[float, _flag("--top-p", panel=SAMPLING, help="Keep the likeliest up to this mass.")] = 1.0
     min_p: Annotated[
         float, _flag("--min-p", panel=SAMPLING, help="Drop tokens less likely than this times the likeliest.")
     ] = 0.05
@@ -105,9 +93,7 @@ class Options:
 
     max_tokens: Annotated[
         int | None,
-        _flag(
-            "--max-tokens", "-n", panel=LENGTH, help="Stop after this many tokens.", show_default="no limit"
-        ),
+        _flag("--max-tokens", "-n", panel=LENGTH, help="Stop after this many tokens.", show_default="no limit"),
     ] = None
     stop: Annotated[
         list[str] | None, _flag("--stop", panel=LENGTH, help="End the text before this string; repeatable.")
@@ -127,28 +113,18 @@ class Options:
     ] = None
     draft_gpu_layers: Annotated[
         int | None,
-        _flag(
-            "--draft-gpu-layers", panel=MACHINE, help="The same for the draft.", show_default="as the target"
-        ),
+        _flag("--draft-gpu-layers", panel=MACHINE, help="The same for the draft.", show_default="as the target"),
     ] = None
     device: Annotated[
         str | None, _flag("--device", panel=MACHINE, help="Device of the target, as doctor names it.")
     ] = None
-    draft_device: Annotated[
-        str | None, _flag("--draft-device", panel=MACHINE, help="Device of the draft.")
-    ] = None
-    cache_type_k: Annotated[str, _flag("--cache-type-k", panel=MACHINE, help="KV cache type of keys.")] = (
-        "f16"
-    )
-    cache_type_v: Annotated[str, _flag("--cache-type-v", panel=MACHINE, help="KV cache type of values.")] = (
-        "f16"
-    )
+    draft_device: Annotated[str | None, _flag("--draft-device", panel=MACHINE, help="Device of the draft.")] = None
+    cache_type_k: Annotated[str, _flag("--cache-type-k", panel=MACHINE, help="KV cache type of keys.")] = "f16"
+    cache_type_v: Annotated[str, _flag("--cache-type-v", panel=MACHINE, help="KV cache type of values.")] = "f16"
     flash_attn: Annotated[str, _flag("--flash-attn", panel=MACHINE, help="auto, on or off.")] = "auto"
     mmap: Annotated[
         bool,
-        _flag(
-            "--mmap/--no-mmap", panel=MACHINE, help="Map files: starts faster, takes up to twice the memory."
-        ),
+        _flag("--mmap/--no-mmap", panel=MACHINE, help="Map files: starts faster, takes up to twice the memory."),
     ] = False
 
     def settings(self) -> Settings:
@@ -187,12 +163,10 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
     parameters += [
-        inspect.Parameter(
-            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=shared[f.name]
-        )
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=shared[f.name])
         for f in fields(Options)
     ]
     with_shared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
     with_shared.__annotations__ = {p.name: p.annotation for p in parameters}
-    del with_shared.__wrapped__  # type: ignore[attr-defined]  # else typer would look through to the bare command
+    del with_shared.__wrapped__  # else typer would look through to the bare command
     return with_shared

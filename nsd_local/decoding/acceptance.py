@@ -116,9 +116,7 @@ class Acceptance:
         return self._short if switched else self._long
 
 
-def chances(
-    divergence: Sequence[float], deviation: Sequence[float], accepted: int, metered: bool
-) -> list[float]:
+def chances(divergence: Sequence[float], deviation: Sequence[float], accepted: int, metered: bool) -> list[float]:
     """Acceptance probability at each processed position of a round.
 
     By the meter it is 1 - TV(p, q) + deviation (DESIGN: what it costs). Where the meter was off, or the

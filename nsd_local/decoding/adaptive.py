@@ -153,9 +153,7 @@ class Adaptive:
             lengths.append(lengths[-1] + reach)
         return lengths
 
-    def _probe(
-        self, plans: Sequence[Plan], plain: float, offers: Sequence[Offer], context: int
-    ) -> Plan | None:
+    def _probe(self, plans: Sequence[Plan], plain: float, offers: Sequence[Offer], context: int) -> Plan | None:
         """A round with one draft of a proposer that does not pay at present, if it is time for one."""
         for offer in offers:
             probing = self._probing_of(offer.source)
@@ -175,10 +173,7 @@ class Adaptive:
         times = {k: self._pace.round(k, context, source="model") for k in self._lengths(64)}
 
         def pays(acceptance: float) -> bool:
-            return any(
-                (1 - acceptance ** (k + 1)) / (1 - acceptance) > plain * seconds
-                for k, seconds in times.items()
-            )
+            return any((1 - acceptance ** (k + 1)) / (1 - acceptance) > plain * seconds for k, seconds in times.items())
 
         if not pays(SURE):
             return None

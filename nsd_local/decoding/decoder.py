@@ -146,9 +146,7 @@ class Decoder:
         """Reads what the memories lack of the prompt, the target's all but its last token."""
         start, prompt = perf_counter(), request.prompt
         target_chunks = prefill(self.target, prompt[:-1])
-        draft_chunks = (
-            self.proposer.begin(prompt) if self.proposer is not None and request.drafting else iter(())
-        )
+        draft_chunks = self.proposer.begin(prompt) if self.proposer is not None and request.drafting else iter(())
         try:
             for chunk in target_chunks:
                 request.prompt_n += chunk
@@ -176,9 +174,7 @@ class Decoder:
 
     def _check(self, prompt: Sequence[int]) -> None:
         if not prompt:
-            raise UsageError(
-                "The prompt is empty", "there is nothing to continue", "Give at least one token of text"
-            )
+            raise UsageError("The prompt is empty", "there is nothing to continue", "Give at least one token of text")
         if len(prompt) > self.target.n_ctx:
             raise UsageError(
                 f"The prompt has {len(prompt):,} tokens",

@@ -14,9 +14,7 @@ from nsd_local.decoding.summary import Summary
 SCHEMA_VERSION = 1
 
 
-def document(
-    result: Result, settings: Settings, models: Mapping[str, Any], *, tokens: bool = False
-) -> dict[str, Any]:
+def document(result: Result, settings: Settings, models: Mapping[str, Any], *, tokens: bool = False) -> dict[str, Any]:
     """The document of a result; with `tokens` it lists every emitted token too. Unknown numbers are None (null)."""
     summary = Summary(result.rounds)
     doc = {
@@ -81,7 +79,7 @@ def _settings(result: Result, settings: Settings) -> dict[str, Any]:
         **asdict(settings),
         "rule": {"name": settings.rule.name, **asdict(settings.rule)},
         "seed": result.seed,
-    }  # type: ignore[call-overload]
+    }
 
 
 def _token(token: Token) -> dict[str, Any]:

@@ -100,9 +100,7 @@ class _Factors:
     COMMON = 0.15  # gain of the common factor
     LEAST = 0.05  # gain of a width that has been timed many times
     LARGEST = math.log(2.0)  # an error beyond this factor is a hiccup and counts as this factor
-    FADE = (
-        0.98  # per round: what is not seen again goes back to what was measured, so a bad moment is forgotten
-    )
+    FADE = 0.98  # per round: what is not seen again goes back to what was measured, so a bad moment is forgotten
 
     def __init__(self, calibrated: bool) -> None:
         self._calibrated = calibrated

@@ -19,9 +19,7 @@ from nsd_local.sampling.law import Law
 from nsd_local.sampling.penalties import bias, penalize
 from nsd_local.verification.verdict import Kind, Verdict
 
-Emitted = tuple[
-    int, Kind, float, float | None, int, float | None, float
-]  # id, kind, p, q, rank, divergence, deviation
+Emitted = tuple[int, Kind, float, float | None, int, float | None, float]  # id, kind, p, q, rank, divergence, deviation
 
 
 class Request:
@@ -39,9 +37,7 @@ class Request:
         self.rng = np.random.default_rng(self.seed)
         self.text = TextAssembler(settings.stop)
         # A rule that drafts greedily (llama.cpp's `match`) draws its drafts from a point mass.
-        self.draft_law = (
-            Law(temperature=0.0) if getattr(settings.rule, "greedy_draft", False) else settings.law
-        )
+        self.draft_law = Law(temperature=0.0) if getattr(settings.rule, "greedy_draft", False) else settings.law
         self.adjust = self._adjust if settings.penalties.active or settings.logit_bias else None
         self._bias = dict(settings.logit_bias)
         self.tokens = list(prompt)  # prompt and answer so far
@@ -120,9 +116,7 @@ class Request:
             excess=tuple(verdict.excess.tolist()),
             deviation=tuple(verdict.deviation.tolist()),
             rejected_rank=None if rejected is None or rejected >= n else int(verdict.rank[rejected]),
-            rejected_in_nucleus=None
-            if rejected is None or rejected >= n
-            else bool(verdict.in_nucleus[rejected]),
+            rejected_in_nucleus=None if rejected is None or rejected >= n else bool(verdict.in_nucleus[rejected]),
             times=clock.times(),
         )
         self.rounds.append(round_)

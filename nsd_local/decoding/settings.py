@@ -34,9 +34,7 @@ class Settings:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
-    meter: bool = (
-        True  # log divergence and excess at every processed position, also where the rule does not need them
-    )
+    meter: bool = True  # log divergence and excess at every processed position, also where the rule does not need them
 
     def __post_init__(self) -> None:
         if self.budget is not None and not self.budget >= 0.0:

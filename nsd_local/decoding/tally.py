@@ -36,7 +36,5 @@ class Tally:
         line += f", {self._tokens / rounds:.1f} tokens per pass"
         if self._plain_seconds and self._seconds:
             gain = self._plain_seconds / self._seconds
-            line += (
-                f", about {gain:.2f} x plain decoding" if gain >= PAYS else ", no faster than plain decoding"
-            )
+            line += f", about {gain:.2f} x plain decoding" if gain >= PAYS else ", no faster than plain decoding"
         return f"{line}; at the end off: {off}" if off else line

@@ -87,9 +87,7 @@ class TextAssembler:
 
     def _find(self, buffer: bytes) -> tuple[str, int] | None:
         """The stop string that is complete first, and where it starts in the buffer."""
-        best: tuple[int, int, str] | None = (
-            None  # end, start, text: the smallest end, then the smallest start
-        )
+        best: tuple[int, int, str] | None = None  # end, start, text: the smallest end, then the smallest start
         for text, raw in self._stops:
             start = buffer.find(raw)
             if start >= 0 and (best is None or (start + len(raw), start) < best[:2]):

@@ -41,9 +41,7 @@ class ModelDraft:
     def offers(self, limit: int) -> Sequence[Offer]:
         pending = len(self._known) - len(self.context.tokens)
         most = min(limit, LONGEST_DRAFT, self.context.n_ctx - len(self._known) + 1)
-        if (
-            self.context.memory.max_rollback is not None
-        ):  # all but the last draft are in memory and may have to go
+        if self.context.memory.max_rollback is not None:  # all but the last draft are in memory and may have to go
             most = min(most, self.context.memory.max_rollback + 1)
         return (Offer("model", most, pending=pending),) if most > 0 else ()
 

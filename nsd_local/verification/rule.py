@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from nsd_local.errors import UsageError
 
@@ -11,6 +11,7 @@ from nsd_local.errors import UsageError
 class Rule(Protocol):
     """Common face of all rules. Every rule is a frozen dataclass of its parameters."""
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]  # the word after --rule
     lossless: ClassVar[bool]
 
