@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 from nsd_local.errors import ModelError
 
 SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)", re.IGNORECASE)
-_QUANT = re.compile(
-    r"(?:^|[-._/])((?:UD-)?(?:I?Q\d\w*|TQ\d_\d|MXFP4\w*|BF16|F16|F32))(?=[-./])", re.IGNORECASE
-)
+_QUANT = re.compile(r"(?:^|[-._/])((?:UD-)?(?:I?Q\d\w*|TQ\d_\d|MXFP4\w*|BF16|F16|F32))(?=[-./])", re.IGNORECASE)
 _NOT_A_LANGUAGE_MODEL = ("mmproj", "imatrix")
 _USUAL = ("Q4_K_M", "Q4_0", "Q8_0")
 
@@ -29,9 +27,7 @@ def choose_files(names: Iterable[str], wanted: str, where: str) -> tuple[str, ..
         if name.lower().endswith(".gguf") and not any(word in name.lower() for word in _NOT_A_LANGUAGE_MODEL)
     ]
     if not files:
-        raise ModelError(
-            f"{where} has no GGUF file", "", "Name a repository of GGUF files (often called ...-GGUF)"
-        )
+        raise ModelError(f"{where} has no GGUF file", "", "Name a repository of GGUF files (often called ...-GGUF)")
     for word in (wanted,) if wanted else _USUAL:
         fitting = [name for name in files if _fits(name, word)]
         if fitting:
@@ -52,9 +48,7 @@ def shards_of(first: str) -> tuple[str, ...]:
     if match is None:
         return (first,)
     total = int(match.group(2))
-    return tuple(
-        f"{first[: match.start()]}-{n:05}-of-{total:05}{first[match.end() :]}" for n in range(1, total + 1)
-    )
+    return tuple(f"{first[: match.start()]}-{n:05}-of-{total:05}{first[match.end() :]}" for n in range(1, total + 1))
 
 
 def _fits(name: str, wanted: str) -> bool:
@@ -79,10 +73,6 @@ def _with_shards(chosen: str, files: Sequence[str], where: str) -> tuple[str, ..
 def _unknown(wanted: str, files: Sequence[str], where: str) -> ModelError:
     there = quants_of(files)
     close = difflib.get_close_matches(wanted.upper(), there, n=1)
-    said = (
-        f"{where} has no file for {wanted!r}"
-        if wanted
-        else f"{where} has several files and none of the usual ones"
-    )
+    said = f"{where} has no file for {wanted!r}" if wanted else f"{where} has several files and none of the usual ones"
     do = f"Did you mean {close[0]}?" if close else "Name one of them after a colon, or a file"
     return ModelError(said, f"It has {', '.join(there) if there else ', '.join(files[:8])}", do)

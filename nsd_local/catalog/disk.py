@@ -24,7 +24,7 @@ def check_room(folder: Path, need: int, what: str) -> None:
     free = free_bytes(folder)
     if free < need + RESERVE:
         raise DownloadError(
-            f"not enough disk space for {what}",
+            f"Not enough disk space for {what}",
             f"It needs {need / 1e9:.2f} GB in {folder} and {RESERVE / 1e9:.2f} GB must stay free; "
             f"there are {free / 1e9:.2f} GB",
             f"Free some space, or set {HOME_VARIABLE} to a folder on a larger disk",

@@ -91,9 +91,7 @@ class Entry:
     def size_text(self) -> str:
         if self.size is not None:
             return f"{self.size / GB:.2f} GB"
-        return (
-            f"about {self.about_gb:g} GB" if self.about_gb is not None else "size known once the Hub answers"
-        )
+        return f"about {self.about_gb:g} GB" if self.about_gb is not None else "size known once the Hub answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,7 @@ def _read_source(name: str, row: Mapping[str, Any]) -> Source:
 def _build(kind: type[_Row], name: str, facts: dict[str, Any]) -> _Row:
     known = {field.name: field for field in dataclasses.fields(kind)}
     unknown = sorted(facts.keys() - known.keys())
-    missing = sorted(
-        key for key, field in known.items() if key not in facts and field.default is dataclasses.MISSING
-    )
+    missing = sorted(key for key, field in known.items() if key not in facts and field.default is dataclasses.MISSING)
     if unknown:
         raise UsageError(f"catalog: the {kind.__name__} of {name} has unknown keys: {', '.join(unknown)}")
     if missing:

@@ -23,9 +23,7 @@ def find(entry: Entry, store: Store, reporter: Reporter) -> Record | None:
     taken.
     """
     record = store.recall(entry.name)
-    if record is not None and (
-        entry.sha256 is None or [stamp.sha256 for stamp in record.files] == [entry.sha256]
-    ):
+    if record is not None and (entry.sha256 is None or [stamp.sha256 for stamp in record.files] == [entry.sha256]):
         return record
     found = _in_folder(entry, store, reporter) or _in_hub_cache(entry, reporter)
     if found is not None:
@@ -76,9 +74,7 @@ def _snapshots(repo: str) -> Iterator[dict[str, Path]]:
                 }
 
 
-def _in_snapshot(
-    entry: Entry, source: HubSource, there: dict[str, Path], reporter: Reporter
-) -> Record | None:
+def _in_snapshot(entry: Entry, source: HubSource, there: dict[str, Path], reporter: Reporter) -> Record | None:
     try:
         names = choose_files(there, entry.file or entry.quant, source.repo)
     except ModelError:  # this revision was cached without the file, or with some of its shards

@@ -67,12 +67,12 @@ def list_repo(repo: str) -> Listing:
         raise _gated(repo) from error
     except (RepositoryNotFoundError, HFValidationError) as error:
         raise DownloadError(
-            f"the Hugging Face Hub has no public repository {repo}",
+            f"The Hugging Face Hub has no public repository {repo}",
             "",
             "Check the name; for a private one log in with: hf auth login",
         ) from error
     except _network_errors() as error:
-        raise UnreachableError("the Hugging Face Hub cannot be reached", _first_line(error)) from error
+        raise UnreachableError("The Hugging Face Hub cannot be reached", _first_line(error)) from error
     files = {
         item.rfilename: HubFile(item.rfilename, item.size or 0, item.lfs.sha256 if item.lfs else None)
         for item in info.siblings or ()
@@ -104,18 +104,18 @@ def fetch(listing: Listing, file: HubFile, reporter: Reporter) -> Path:
             )
         )
     except _network_errors() as error:
-        raise UnreachableError("the Hugging Face Hub cannot be reached", _first_line(error)) from error
+        raise UnreachableError("The Hugging Face Hub cannot be reached", _first_line(error)) from error
     if not path.is_symlink():
         blob.unlink(missing_ok=True)  # systems without symbolic links get a copy: one is enough
     if path.resolve() != blob.resolve() and sha256_of(path, reporter, f"checking {file.name}") != file.sha256:
         path.unlink()
-        raise DownloadError(f"the bytes of {file.name} in the Hub's cache are not the expected ones")
+        raise DownloadError(f"The bytes of {file.name} in the Hub's cache are not the expected ones")
     return path
 
 
 def _blob_of(repo: str, file: HubFile) -> Path:
     if file.sha256 is None:
-        raise DownloadError(f"the Hub reports no SHA-256 for {file.name} of {repo}, so it cannot be verified")
+        raise DownloadError(f"The Hub reports no SHA-256 for {file.name} of {repo}, so it cannot be verified")
     return hub_cache() / f"models--{repo.replace('/', '--')}" / "blobs" / file.sha256
 
 
@@ -132,7 +132,7 @@ def _verify(partial: Path, file: HubFile, reporter: Reporter) -> None:
     if found != file.sha256:
         partial.unlink()
         raise DownloadError(
-            f"the bytes received for {file.name} are not the expected ones",
+            f"The bytes received for {file.name} are not the expected ones",
             f"SHA-256 {found} instead of {file.sha256}",
             "They were deleted; try again",
         )
@@ -156,7 +156,7 @@ def _stream(listing: Listing, file: HubFile, partial: Path, reporter: Reporter) 
         after = partial.stat().st_size if partial.exists() else 0
         failures = 0 if after > before else failures + 1
         if failures >= TRIES:
-            raise UnreachableError(f"the download of {file.name} from the Hugging Face Hub broke off", why)
+            raise UnreachableError(f"The download of {file.name} from the Hugging Face Hub broke off", why)
         if after < file.size:
             time.sleep(failures)
 
@@ -174,10 +174,8 @@ def _append(listing: Listing, file: HubFile, partial: Path, offset: int, reporte
         if answer.status_code in (401, 403):
             raise _gated(listing.repo)
         if answer.status_code >= 400:
-            raise DownloadError(f"the Hugging Face Hub answered {answer.status_code} for {file.name}")
-        resumed = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(
-            f"bytes {offset}-"
-        )
+            raise DownloadError(f"The Hugging Face Hub answered {answer.status_code} for {file.name}")
+        resumed = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {offset}-")
         done = offset if resumed else 0
         with partial.open("ab" if resumed else "wb") as out:
             for block in answer.iter_bytes(BLOCK):
@@ -188,7 +186,7 @@ def _append(listing: Listing, file: HubFile, partial: Path, offset: int, reporte
 
 def _gated(repo: str) -> DownloadError:
     return DownloadError(
-        f"the repository {repo} is not open to everybody",
+        f"The repository {repo} is not open to everybody",
         "Its owner asks you to log in and accept a licence",
         "Do so on its page, then run: hf auth login",
     )
@@ -211,9 +209,7 @@ def _within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
     try:
         answer, error = answers.get(timeout=seconds)
     except queue.Empty:
-        raise UnreachableError(
-            "the Hugging Face Hub cannot be reached", f"No answer in {seconds:.0f} s"
-        ) from None
+        raise UnreachableError("The Hugging Face Hub cannot be reached", f"No answer in {seconds:.0f} s") from None
     if error is not None:
         raise error
     return cast(_Answer, answer)

