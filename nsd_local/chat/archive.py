@@ -48,9 +48,7 @@ def unpack(value: object) -> Conversation:
     try:
         return _unpack(cast("Mapping[str, Any]", value))
     except (KeyError, TypeError, ValueError, AttributeError, NsdError) as error:
-        raise ArchiveError(
-            "This is not a conversation of nsd-local", f"{type(error).__name__}: {error}"
-        ) from error
+        raise ArchiveError("This is not a conversation of nsd-local", f"{type(error).__name__}: {error}") from error
 
 
 def pack_settings(settings: Settings) -> dict[str, Any]:

@@ -14,15 +14,12 @@ from nsd_local.chat.template import Prompt, Template
 from nsd_local.chat.transcript import Transcript
 from nsd_local.chat.turn import Answer, Turn, ids_of, title_of
 from nsd_local.chat.window import Window
+from nsd_local.decoding.decoder import Decoder, never
 from nsd_local.decoding.events import Event, Finished, Notice, Step
 from nsd_local.decoding.records import Result, Round
 from nsd_local.decoding.settings import Settings
 from nsd_local.engine.model import Model
 from nsd_local.errors import UsageError
-
-
-def never() -> bool:
-    return False
 
 
 class ChatEngine(Protocol):
@@ -34,7 +31,7 @@ class ChatEngine(Protocol):
     def target(self) -> Model: ...
 
     @property
-    def n_ctx(self) -> int: ...
+    def decoder(self) -> Decoder: ...
 
     def stream(
         self, prompt: Sequence[int], settings: Settings | None = None, *, cancelled: Callable[[], bool] = ...
@@ -61,6 +58,7 @@ class Conversation:
         self.turns: list[Turn] = []
         self.dropped = 0  # so many of the oldest turns are no longer part of the prompt
         self._title = title
+        self.opened = ""  # the reasoning tag that the prompt of the last answer left open
         self._transcript: Transcript | None = None
 
     @property
@@ -133,9 +131,7 @@ class Conversation:
         self.dropped = min(self.dropped, max(0, len(turns) - 1))
         self.updated = now()
 
-    def _answer(
-        self, engine: ChatEngine, turns: list[Turn], cancelled: Callable[[], bool]
-    ) -> Iterator[Event]:
+    def _answer(self, engine: ChatEngine, turns: list[Turn], cancelled: Callable[[], bool]) -> Iterator[Event]:
         """Answers the last of `turns`, which are the conversation's from here on, unless it fails."""
         before = (self.turns, self.dropped, self.updated)
         self._set(turns)
@@ -188,9 +184,7 @@ class Conversation:
             return
         if self._transcript is not None:
             self._transcript.record(prompt, text, ids)
-        answer = Answer(
-            text, ids, prompt.opened, engine.target.description, tuple(rounds), result, self.settings
-        )
+        answer = Answer(text, ids, prompt.opened, engine.target.description, tuple(rounds), result, self.settings)
         self._set([*self.turns[:-1], replace(self.turns[-1], answer=answer)])
 
     def _attach(self, engine: ChatEngine) -> bool:
@@ -205,7 +199,7 @@ class Conversation:
         """The prompt for the next answer, and what the user should know about it."""
         fresh = self._attach(engine)
         prompt = self._render(engine)
-        window = Window(engine.n_ctx, self.settings.max_tokens)
+        window = Window(engine.decoder.target.n_ctx, self.settings.max_tokens)
         before = self.dropped
         if self.ctx_shift and not window.has_room(len(prompt.tokens)):
             while self.dropped < len(self.turns) - 1 and not window.is_cleared(len(prompt.tokens)):
@@ -213,6 +207,7 @@ class Conversation:
                 prompt = self._render(engine)
         if not window.fits(len(prompt.tokens)):
             raise window.full(len(prompt.tokens), shifted=self.ctx_shift)
+        self.opened = prompt.opened
         notices = engine.template.notices_for(self.messages) if fresh else ()
         return prompt, [*notices, *window.notice(before, self.dropped)]
 

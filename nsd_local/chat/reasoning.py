@@ -127,10 +127,7 @@ def split(text: str, opened: str = "") -> Split:
     """A finished answer, split."""
     splitter = ReasoningSplitter(opened)
     pieces = splitter.feed(text) + splitter.flush()
-    parts = {
-        part: "".join(piece.text for piece in pieces if piece.part == part)
-        for part in ("reasoning", "answer")
-    }
+    parts = {part: "".join(piece.text for piece in pieces if piece.part == part) for part in ("reasoning", "answer")}
     return Split(parts["reasoning"], parts["answer"], splitter.closed)
 
 

@@ -46,9 +46,7 @@ class Store:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or conversations_folder()
         self.problems: list[str] = []
-        self._entries: dict[
-            Path, tuple[int, int, Entry]
-        ] = {}  # time and size of the file, to read it once only
+        self._entries: dict[Path, tuple[int, int, Entry]] = {}  # time and size of the file, to read it once only
 
     def list(self) -> list[Entry]:
         """All conversations, the one used last first."""

@@ -84,9 +84,7 @@ class Template:
         """What the user should know about how these messages are rendered."""
         if self.has_system or not any(message.role == "system" for message in messages):
             return self.notices
-        line = (
-            "this model's chat template has no system role: the system prompt is put before the first message"
-        )
+        line = "this model's chat template has no system role: the system prompt is put before the first message"
         return (*self.notices, line)
 
     def _choose(self) -> tuple[str, str]:
@@ -156,9 +154,7 @@ class Template:
         if message.role == "assistant" and self._wants_apart:
             parts = split(content)
             content = parts.answer
-            extra = (
-                {"reasoning_content": parts.reasoning, "thinking": parts.reasoning} if parts.reasoning else {}
-            )
+            extra = {"reasoning_content": parts.reasoning, "thinking": parts.reasoning} if parts.reasoning else {}
         shielded = self.fence.shield(content)
         return {
             "role": message.role,
@@ -183,9 +179,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 def folded(messages: Sequence[Message]) -> list[Message]:
     """The same messages with the system prompt put before the first message of the user."""
-    system = "\n\n".join(
-        message.content for message in messages if message.role == "system" and message.content
-    )
+    system = "\n\n".join(message.content for message in messages if message.role == "system" and message.content)
     rest = [message for message in messages if message.role != "system"]
     for i, message in enumerate(rest):
         if message.role == "user" and system:

@@ -47,11 +47,7 @@ class Transcript:
                 continue
             count, size = self._cover(ids, shown)
             ending = self.fence.shield(shown[:size])
-            if (
-                count
-                and shielded.startswith(ending)
-                and (mark := (start + len(ending), n + count)) > marks[-1]
-            ):
+            if count and shielded.startswith(ending) and (mark := (start + len(ending), n + count)) > marks[-1]:
                 marks.append(mark)
         self._text = prompt.text + shielded
         self._tokens = [*prompt.tokens, *ids]
