@@ -15,6 +15,7 @@ RECENT = 15  # rounds in a running median; long enough to ignore a hiccup, short
 # step at a quarter of one, until rounds of that width have been seen.
 GUESS_ROW, GUESS_STEP = 0.25, 0.25
 GUESS_WIDTHS = range(1, 17)
+STEP = 1  # the one width under which draft times are learned
 
 
 def guess(step: float = GUESS_STEP) -> Costs:
@@ -61,7 +62,10 @@ class Pace:
         return self.costs.verify(n, context) * factor
 
     def drafting(self, k: int, context: int, pending: int = 1) -> float:
-        factor = self._draft.common * self._unit if self.learning else 1.0
+        """Seconds to draft k tokens with the draft model."""
+        factor = 1.0
+        if self.learning:  # what slows the target's pass slows the draft's, until that has been timed itself
+            factor = self._draft.at(STEP) if self._draft.seen else self._verify.common
         return self.costs.drafting(k, context, pending) * factor
 
     def overhead(self, k: int) -> float:
@@ -77,15 +81,10 @@ class Pace:
         if times.verify > 0.0:
             self._verify.add(drafted + 1, times.verify / self.costs.verify(drafted + 1, round.n_past))
         if drafted and round.source == "model" and times.draft > 0.0:
-            predicted = self.costs.drafting(drafted, round.n_past, pending) * self._unit
+            predicted = self.costs.drafting(drafted, round.n_past, pending)
             if predicted > 0.0:
-                self._draft.add(0, times.draft / predicted)
+                self._draft.add(STEP, times.draft / predicted)
         self._overhead.append(times.accept + times.rollback + times.other)
-
-    @property
-    def _unit(self) -> float:
-        """Seconds per unit of a guessed curve; a draft that was never timed is a share of a target pass."""
-        return 1.0 if self.calibrated or self._draft.seen else self._verify.common
 
 
 class _Factors:
@@ -104,20 +103,17 @@ class _Factors:
 
     def __init__(self, calibrated: bool) -> None:
         self._calibrated = calibrated
-        self._common: float | None = None
+        self._common = 0.0
+        self.seen = False
         self._own: dict[int, float] = {}
         self._count: dict[int, int] = {}
 
     @property
-    def seen(self) -> bool:
-        return self._common is not None
-
-    @property
     def common(self) -> float:
-        return math.exp(self._common or 0.0)
+        return math.exp(self._common)
 
     def at(self, n: int) -> float:
-        return math.exp((self._common or 0.0) + self._relative(n))
+        return math.exp(self._common + self._relative(n))
 
     def _relative(self, n: int) -> float:
         """What width n adds. An unseen width of a guessed curve follows the seen ones on either side."""
@@ -133,9 +129,9 @@ class _Factors:
 
     def add(self, n: int, factor: float) -> None:
         log = math.log(factor)
-        if self._common is None:
-            self._common, self._own[n], self._count[n] = log, 0.0, 1 + self.TRUSTED * self._calibrated
-            return
+        if not self.seen and not self._calibrated:  # a guess has no unit: the first time gives it one
+            self._common = log
+        self.seen = True
         count = self._count.get(n, self.TRUSTED if self._calibrated else 0)
         error = log - self._common - self._relative(n)
         if count:
