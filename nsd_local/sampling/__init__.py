@@ -1,4 +1,6 @@
-"""Logits to laws. Knows arrays only. `Shape` and everything compiled load on first use; `Law` and `Penalties` are cheap."""
+"""Logits to laws. Knows arrays only. `Shape` and everything compiled load on first use; `Law` and
+`Penalties` are cheap.
+"""
 
 from __future__ import annotations
 

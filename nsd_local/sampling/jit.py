@@ -62,5 +62,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def njit(function: F) -> F:
-    """Compile a kernel: releases the GIL, kept on disk, never parallel (that would abort under a web server)."""
+    """Compile a kernel: releases the GIL, kept on disk, never parallel (that would abort under a web
+    server).
+    """
     return numba.njit(cache=CACHED, nogil=True, fastmath=_FASTMATH)(function)  # type: ignore[no-any-return]

@@ -16,8 +16,10 @@ from nsd_local.errors import UsageError
 class Penalties:
     """Repeat, frequency and presence penalties over the last `last_n` tokens, as llama.cpp applies them.
 
-    For a token that occurs c > 0 times there: a positive logit is divided by `repeat`, any other multiplied by it;
-    then `c * frequency + presence` is subtracted. `last_n` 0 switches them off, -1 looks at the whole history.
+    For a token that occurs c > 0 times there: a positive logit is divided by `repeat`, any other multiplied
+    by it;
+    then `c * frequency + presence` is subtracted. `last_n` 0 switches them off, -1 looks at the whole
+    history.
     """
 
     repeat: float = 1.0

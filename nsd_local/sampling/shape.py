@@ -41,8 +41,8 @@ def law_array(law: Law) -> NDArray[np.float64]:
 
 
 def frozen(row: NDArray[np.float32]) -> NDArray[np.float32]:
-    """A read-only C-contiguous float32 view (a copy only where the row is neither): kernels know one array type."""
-    view = np.ascontiguousarray(row, dtype=np.float32).view()
+    """A read-only C-contiguous float32 view (a copy only where the row is not): kernels know one array type."""
+    view: NDArray[np.float32] = np.ascontiguousarray(row, dtype=np.float32).view()
     view.flags.writeable = False
     return view
 
@@ -100,7 +100,7 @@ class Shape:
     def entropy(self) -> float:
         """Entropy of the law in nats; only after `take(..., entropy=True)`."""
         rate = (self.state[prefix.HIGH] + self.state[prefix.LOW]) * math.log(2.0)
-        return max(0.0, math.log(self.mass) - rate * float(self.state[prefix.MOMENT]) / self.mass)
+        return max(0.0, math.log(self.mass) - float(rate * self.state[prefix.MOMENT]) / self.mass)
 
     @property
     def top(self) -> int:
@@ -110,17 +110,18 @@ class Shape:
     def probability(self, token: int) -> float:
         return float(prefix.token_weight(self.row, self.state, token)) / self.mass
 
-    def ahead(self, token: int) -> tuple[float, int]:
-        """(mass, count) of the tokens ranked before `token`; the mass is a probability, the count is of the raw row."""
-        mass, count = prefix.ahead(self.row, self.block_max, self.state, token)
-        return float(mass) / self.mass, int(count)
+    def mass_ahead(self, token: int) -> float:
+        """Probability of the tokens ranked before one that lies in the law."""
+        return float(prefix.mass_ahead(self.row, self.block_max, self.state, token)) / self.mass
 
     def rank(self, token: int) -> int:
         """1-based rank of the token in the raw row (logit descending, id ascending)."""
-        return self.ahead(token)[1] + 1
+        return int(prefix.count_ahead(self.row, self.block_max, token)) + 1
 
     def draw(self, u: float, *, without: int = -1) -> int:
-        """Inverse CDF in token-id order at u in [0, 1), leaving out one token if asked; -1 where nothing is left."""
+        """Inverse CDF in token-id order at u in [0, 1), leaving out one token if asked; -1 where nothing is
+        left.
+        """
         return int(prefix.draw(self.row, self.block_sum, self.state, u, without))
 
     def nucleus(self, theta: float) -> tuple[float, int]:

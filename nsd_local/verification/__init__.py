@@ -1,6 +1,7 @@
 """The rules that decide which drafted tokens are kept, and what that costs. Knows arrays only.
 
-Usable without llama.cpp. The rules and `Verdict` are cheap to import; `verify_block`, `Verifier` and `warm_up` load
+Usable without llama.cpp. The rules and `Verdict` are cheap to import; `verify_block`, `Verifier` and
+`warm_up` load
 the compiled kernels on first use.
 """
 

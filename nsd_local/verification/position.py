@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from nsd_local.sampling.law import Law
 
 
+_ROUNDING = 1e-6
+
+
 class Position:
-    """p and q at one position for a drafted token x. Everything costs only when asked for; reused for the next position.
+    """p and q at one position for a drafted token x. Everything costs only when asked for; reused for the
+    next position.
 
     `q` is the point mass at x when no draft row is given.
     """
@@ -29,9 +33,7 @@ class Position:
         self.q = Shape(n_vocab, scratch)
         self._gain = np.empty(self.p.block_sum.shape[0], np.float64)  # block sums of [p-q]+
 
-    def take(
-        self, p_row: NDArray[np.float32], q_row: NDArray[np.float32] | None, token: int, law: Law
-    ) -> None:
+    def take(self, p_row: NDArray[np.float32], q_row: NDArray[np.float32] | None, token: int, law: Law) -> None:
         self.token = token
         self.p.take(p_row, law)
         self.p_x = self.p.probability(token)
@@ -41,8 +43,7 @@ class Position:
         else:
             self.q.take(q_row, law)
             self.q_x = self.q.probability(token)
-        self._mass_ahead, count = self.p.ahead(token)
-        self.rank = count + 1
+        self.rank = self.p.rank(token)
         self._nucleus: Any = None
         self._measured = False
         self.divergence = math.nan
@@ -61,15 +62,19 @@ class Position:
             return False
         if self._nucleus is not None:
             return bool(inside(self.p.row[self.token], self.token, *self._nucleus))
+        if self.p_x > max(1.0 - theta, NEGLIGIBLE):
+            return True  # what is left of 1 for the tokens before it cannot reach theta
+        if theta < 1.0 - (self.p.n_vocab - self.rank + 1) * self.p_x - _ROUNDING:
+            return False  # it and all after it are too small together to leave the tokens before it under theta
         if theta < 1.0:
-            return self._mass_ahead < theta
-        if self.p_x > NEGLIGIBLE:
-            return True
+            return self.p.mass_ahead(self.token) < theta
         self._find_nucleus(theta)
         return self.in_nucleus(theta)
 
     def measure(self, theta: float) -> None:
-        """Fills `divergence` = TV(p, q) and `excess` = E_S of the nucleus at theta. One pass over both rows."""
+        """Fills `divergence` = TV(p, q) and `excess` = E_S of the nucleus at theta. One pass over both
+        rows.
+        """
         self._find_nucleus(theta)
         if self.point_mass:
             self.divergence = max(0.0, 1.0 - self.p_x)

@@ -18,7 +18,9 @@ class Rule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Speculative sampling (arXiv 2211.17192, 2302.01318): keep x with min(1, p(x)/q(x)), else draw from [p-q]+."""
+    """Speculative sampling (arXiv 2211.17192, 2302.01318): keep x with min(1, p(x)/q(x)), else draw from
+    [p-q]+.
+    """
 
     name: ClassVar[str] = "exact"
     lossless: ClassVar[bool] = True
@@ -26,10 +28,12 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Nucleus:
-    """Nucleus Speculative Decoding (arXiv 2610.07822): keep x by the ratio test, or because it lies in the target's
+    """Nucleus Speculative Decoding (arXiv 2610.07822): keep x by the ratio test, or because it lies in the
+    target's
     nucleus S_theta(p).
 
-    `strength` (lambda) is the share of nucleus tokens kept after a failed ratio test: 1 is the paper's rule, 0 is exact.
+    `strength` (lambda) is the share of nucleus tokens kept after a failed ratio test: 1 is the paper's rule,
+    0 is exact.
     `cap` bounds the deviation of each single token: strength becomes min(strength, cap / E_S) there.
     """
 

@@ -16,7 +16,8 @@ KINDS: tuple[Kind, ...] = ("ratio", "nucleus", "recovered", "bonus", "plain")
 class Verdict:
     """The outcome of one round: which drafted tokens are kept, and the token that follows them.
 
-    The arrays cover the n processed positions: the accepted ones and the first rejected one. Without the meter
+    The arrays cover the n processed positions: the accepted ones and the first rejected one. Without the
+    meter
     `divergence`, `excess` and `deviation` are NaN where the rule did not need them.
     """
 

@@ -66,9 +66,7 @@ class Verifier:
         log.n = 0
         accepted: list[Kind] = []
         for i in range(k):
-            here.take(
-                target_logits[i], None if draft_logits is None else draft_logits[i], int(draft_tokens[i]), law
-            )
+            here.take(target_logits[i], None if draft_logits is None else draft_logits[i], int(draft_tokens[i]), law)
             exact = i < exact_positions or (here.point_mass and not relax_point_mass)
             kind, deviation = self._decide(here, float(u_accept[i]), rule, exact, meter, remaining)
             if remaining is not None:
@@ -90,9 +88,7 @@ class Verifier:
                 here.measure(0.0)
             return ("ratio" if u < ratio else None), 0.0
         strength = 0.0 if exact else rule.strength
-        limit = min(
-            math.inf if rule.cap is None else rule.cap, math.inf if remaining is None else remaining - _SPENT
-        )
+        limit = min(math.inf if rule.cap is None else rule.cap, math.inf if remaining is None else remaining - _SPENT)
         if meter or (strength > 0.0 and limit < 1.0):
             here.measure(rule.theta)
         deviation = 0.0 if strength == 0.0 else strength * here.excess
@@ -133,9 +129,7 @@ class Verifier:
         """k; raises UsageError when the arrays do not fit together."""
         k = len(draft_tokens)
         if k > self._log.rank.shape[0]:
-            raise UsageError(
-                f"a round of {k} drafts is longer than this verifier's {self._log.rank.shape[0]}"
-            )
+            raise UsageError(f"a round of {k} drafts is longer than this verifier's {self._log.rank.shape[0]}")
         if target_logits.shape != (k + 1, self.n_vocab):
             raise UsageError(f"target logits have shape {target_logits.shape}, not {(k + 1, self.n_vocab)}")
         if draft_logits is not None and draft_logits.shape != (k, self.n_vocab):
@@ -167,10 +161,12 @@ def verify_block(
     """Verifies one round of drafts (DESIGN section 3).
 
     target_logits (k+1, V) float32; draft_logits (k, V) float32, or None for point-mass drafts; draft_tokens (k,)
-    int32; u_accept (k,) float64 uniforms in [0, 1), one per draft; u_last the uniform of the last token. The same
+    int32; u_accept (k,) float64 uniforms in [0, 1), one per draft; u_last the uniform of the last token. The
+    same
     uniforms are consumed by every rule. Logits may be -inf; NaN raises DecodeError.
 
-    `meter` False leaves divergence and excess unmeasured (NaN) where the rule does not need them. `remaining` is
+    `meter` False leaves divergence and excess unmeasured (NaN) where the rule does not need them.
+    `remaining` is
     what is left of the request's budget of deviation: the sum of the deviations never exceeds it. The first
     `exact_positions` positions are verified exactly; so are point-mass drafts unless `relax_point_mass`.
     """

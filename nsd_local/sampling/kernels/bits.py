@@ -42,28 +42,28 @@ else:
         sign = builder.ashr(bits, ir.Constant(_INT, 31))
         return builder.xor(bits, builder.and_(sign, ir.Constant(_INT, 0x7FFFFFFF)))
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def ordered_key(typingctx: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return _flip(builder, builder.bitcast(args[0], _INT))
 
         return types.int32(types.float32), codegen
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def from_key(typingctx: Any, key: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.bitcast(_flip(builder, args[0]), _FLOAT)
 
         return types.float32(types.int32), codegen
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def magnitude(typingctx: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.and_(builder.bitcast(args[0], _INT), ir.Constant(_INT, 0x7FFFFFFF))
 
         return types.int32(types.float32), codegen
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def two_to(typingctx: Any, exponent: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             whole = builder.fptosi(args[0], _INT)

@@ -112,8 +112,25 @@ def block_count(part: Any, bound: Any) -> int:
 
 
 @njit
-def ahead(row: Any, block_max: Any, state: Any, token: int) -> Any:
-    """(mass, count) of the tokens ranked before `token`; the mass is unnormalised and under the state's temperature."""
+def count_ahead(row: Any, block_max: Any, token: int) -> int:
+    """How many tokens of the raw row are ranked before `token`."""
+    cut, cut_id = row[token], token - 1
+    count = 0
+    for b in range(block_max.shape[0]):
+        bound, split = bound_of(b, cut, cut_id)
+        if block_max[b] >= bound:
+            start, stop = b * BLOCK, min(b * BLOCK + BLOCK, row.shape[0])
+            if split:
+                for i in range(start, stop):
+                    count += 1 if inside(row[i], i, cut, cut_id) else 0
+            else:
+                count += block_count(row[start:stop], bound)
+    return count
+
+
+@njit
+def mass_ahead(row: Any, block_max: Any, state: Any, token: int) -> float:
+    """Unnormalised mass of the tokens ranked before one that lies in the law."""
     top, high, low, floor = (
         np.float32(state[TOP]),
         np.float32(state[HIGH]),
@@ -121,22 +138,16 @@ def ahead(row: Any, block_max: Any, state: Any, token: int) -> Any:
         np.float32(state[FLOOR]),
     )
     cut, cut_id = row[token], token - 1
-    n = row.shape[0]
-    mass, count = 0.0, 0
+    mass = 0.0
     for b in range(block_max.shape[0]):
         bound, split = bound_of(b, cut, cut_id)
-        if block_max[b] < bound:
-            continue
-        start, stop = b * BLOCK, min(b * BLOCK + BLOCK, n)
-        if split:
-            for i in range(start, stop):
-                if inside(row[i], i, cut, cut_id):
-                    mass += weight(row[i], top, high, low, floor)
-                    count += 1
-        else:
-            mass += float(block_mass(row[start:stop], bound, top, high, low, floor))
-            count += block_count(row[start:stop], bound)
-    return mass, count
+        if block_max[b] >= bound:
+            start, stop = b * BLOCK, min(b * BLOCK + BLOCK, row.shape[0])
+            if split:
+                mass += split_moment(row, start, stop, cut, cut_id, top, high, low, floor)[0]
+            else:
+                mass += float(block_mass(row[start:stop], bound, top, high, low, floor))
+    return mass
 
 
 @njit
@@ -157,7 +168,9 @@ def token_weight(row: Any, state: Any, token: int) -> float:
 
 @njit
 def rest_of_block(row: Any, state: Any, block: int, without: int) -> float:
-    """The mass of a block less one token, summed anew: a difference would lose small masses beside a large one."""
+    """The mass of a block less one token, summed anew: a difference would lose small masses beside a large
+    one.
+    """
     total = 0.0
     for i in range(block * BLOCK, min(block * BLOCK + BLOCK, row.shape[0])):
         if i != without:
@@ -167,7 +180,9 @@ def rest_of_block(row: Any, state: Any, block: int, without: int) -> float:
 
 @njit
 def walk(row: Any, state: Any, block: int, goal: float, without: int) -> int:
-    """First token of the block at which the running mass passes `goal`, else its last possible one, else -1."""
+    """First token of the block at which the running mass passes `goal`, else its last possible one, else
+    -1.
+    """
     passed, last = 0.0, -1
     for i in range(block * BLOCK, min(block * BLOCK + BLOCK, row.shape[0])):
         w = token_weight(row, state, i)
@@ -183,7 +198,8 @@ def walk(row: Any, state: Any, block: int, goal: float, without: int) -> int:
 def draw(row: Any, block_sum: Any, state: Any, u: float, without: int) -> int:
     """Inverse CDF in token-id order, leaving out the token `without` (-1: none); -1 where nothing is left.
 
-    `block_sum` holds the masses of `law_mass`. Both walks fall back to the last candidate they saw, so rounding
+    `block_sum` holds the masses of `law_mass`. Both walks fall back to the last candidate they saw, so
+    rounding
     can neither return a token of probability 0 nor run off the end.
     """
     blocks = block_sum.shape[0]

@@ -1,6 +1,7 @@
 """Where a prefix of the ranking ends, found without sorting the row.
 
-Candidates above a threshold are gathered (few in a real row, and blocks below the threshold are skipped), then a
+Candidates above a threshold are gathered (few in a real row, and blocks below the threshold are skipped),
+then a
 quickselect over them finds the token that crosses the wanted mass. Flat rows go through a histogram first.
 """
 
@@ -24,7 +25,9 @@ _MANY = 4096  # more candidates than this and the histogram is cheaper
 
 @njit
 def gather(row: Any, block_max: Any, tau: Any, cut: Any, cut_id: Any, found: Any, limit: int) -> int:
-    """Ids in ascending order of the tokens in the prefix with logit >= tau; -1 when there are more than `limit`."""
+    """Ids in ascending order of the tokens in the prefix with logit >= tau; -1 when there are more than
+    `limit`.
+    """
     n = 0
     threshold = max(tau, cut)
     for b in range(block_max.shape[0]):
@@ -64,7 +67,7 @@ def sum_worth(row: Any, found: Any, start: int, stop: int, state: Any, counted: 
 
 
 @njit
-def ranked_before(row: Any, a: int, b: int) -> bool:
+def ranked_before(row: Any, a: Any, b: Any) -> Any:
     return row[a] > row[b] or (row[a] == row[b] and a < b)
 
 
@@ -90,8 +93,10 @@ def partition(row: Any, found: Any, start: int, stop: int) -> int:
 
 
 @njit
-def crossing(row: Any, found: Any, n: int, state: Any, counted: bool, need: float) -> int:
-    """The token of found[:n] at which the worth summed by rank reaches `need`; the last one if rounding leaves less."""
+def crossing(row: Any, found: Any, n: int, state: Any, counted: bool, need: float) -> Any:
+    """The token of found[:n] at which the worth summed by rank reaches `need`; the last one if rounding
+    leaves less.
+    """
     start, stop, last = 0, n, found[0]
     while start < stop:
         pivot = partition(row, found, start, stop)
@@ -110,7 +115,7 @@ def crossing(row: Any, found: Any, n: int, state: Any, counted: bool, need: floa
 
 
 @njit
-def bin_of(logit: Any, top: Any, scale: Any) -> int:
+def bin_of(logit: Any, top: Any, scale: Any) -> Any:
     """Monotone in the logit; 0 is the top. The same arithmetic fills the histogram and reads it."""
     deep = (top - logit) * scale
     return int(deep) if deep < BINS - 1 else BINS - 1
@@ -189,10 +194,10 @@ def gather_bin(row: Any, block_max: Any, state: Any, which: int, found: Any) -> 
 
 
 @njit
-def prefix_end(
-    row: Any, block_max: Any, state: Any, counted: bool, need: float, found: Any, scratch: Any
-) -> int:
-    """The last token of the smallest ranking prefix, within the state's law, whose mass or count reaches `need` > 0."""
+def prefix_end(row: Any, block_max: Any, state: Any, counted: bool, need: float, found: Any, scratch: Any) -> Any:
+    """The last token of the smallest ranking prefix, within the state's law, whose mass or count reaches
+    `need` > 0.
+    """
     cut, cut_id = np.float32(state[CUT]), int(state[CUT_ID])
     near = np.float32(state[TOP] - _NEAR * 1.4426950408889634 / state[HIGH])
     n = gather(row, block_max, near, cut, cut_id, found, _MANY)
@@ -205,7 +210,7 @@ def prefix_end(
 
 
 @njit
-def support_end(row: Any, block_max: Any, state: Any, spare: float, found: Any, scratch: Any) -> int:
+def support_end(row: Any, block_max: Any, state: Any, spare: float, found: Any, scratch: Any) -> Any:
     """The last token of the smallest prefix that leaves out at most `spare` of mass.
 
     Summed from the bottom, where small masses are not lost beside large ones.

@@ -23,7 +23,8 @@ from nsd_local.sampling.kernels.prefix import (
 )
 from nsd_local.sampling.kernels.select import prefix_end, support_end
 
-# What a Law is for a kernel; indices into a float64 array (three of `split_temperature` at T, three at T = 1).
+# What a Law is for a kernel; indices into a float64 array (three of `split_temperature` at T, three at T =
+# 1).
 L_HIGH, L_LOW, L_FLOOR, L_HIGH1, L_LOW1, L_FLOOR1, L_GREEDY, L_TOP_K, L_TOP_P, L_LOG_MIN_P = range(10)
 LAW_SIZE = 10
 
@@ -38,7 +39,9 @@ _INF = np.float32(np.inf)
 
 @njit
 def block_top(part: Any) -> Any:
-    """(largest key, largest magnitude bits); integers, because a float maximum with NaN rules does not vectorise."""
+    """(largest key, largest magnitude bits); integers, because a float maximum with NaN rules does not
+    vectorise.
+    """
     best, most = _SMALLEST_KEY, np.int32(0)
     for i in range(part.shape[0]):
         key = ordered_key(part[i])
@@ -85,9 +88,7 @@ def up_to_float32(value: float) -> Any:
 
 
 @njit
-def truncate(
-    row: Any, block_max: Any, block_sum: Any, law: Any, state: Any, found: Any, scratch: Any
-) -> None:
+def truncate(row: Any, block_max: Any, block_sum: Any, law: Any, state: Any, found: Any, scratch: Any) -> None:
     """Top-k, top-p, min-p on the law at temperature 1; each only shortens the prefix."""
     state[HIGH], state[LOW], state[FLOOR] = law[L_HIGH1], law[L_LOW1], law[L_FLOOR1]
     if 0 < law[L_TOP_K] < row.shape[0]:
@@ -113,7 +114,7 @@ def shape(
     found: Any,
     scratch: Any,
     with_moment: bool,
-) -> int:
+) -> Any:
     """Fills `block_max`, `block_sum` and `state`; returns FINE or what is wrong with the row.
 
     row (V,) float32; block_max (B,) float32; block_sum (B,) float64; found (V,) int32; scratch: see Scratch.
