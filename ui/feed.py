@@ -1,0 +1,85 @@
+"""What the page's script asks for between Gradio's own events: the state of everything, and the tokens of old answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .attachments import detach
+from .banners import banners
+from .race import Races
+from .session import Session
+from .talk import Answering, Talk
+
+
+class Feed:
+    """Answers the poll. Everything here is small and quick: it runs beside a decoding engine."""
+
+    def __init__(self, session: Session, talk: Talk, races: Races) -> None:
+        self.session, self.talk, self.races = session, talk, races
+
+    async def live(self, ask: dict[str, Any]) -> dict[str, Any]:
+        """The state of the engine, the banners, this conversation's answer, and the race."""
+        key = str(ask.get("conversation", ""))
+        job = self.talk.running(key) or self.talk.last(key)
+        problems = [text for text in (self.talk.memory.problem, *self.talk.store.problems[-2:]) if text]
+        reply: dict[str, Any] = {
+            "status": {
+                "engine": self.session.state.state,
+                "jobs": len(self.session.jobs()),
+                "label": label(self.session),
+            },
+            "banners": banners(self.session, job.live if job else None, problems),
+            "job": self._job(job, ask) if job else None,
+            "race": self.races.view(int(ask.get("race", 0))),
+        }
+        return reply
+
+    def _job(self, job: Answering, ask: dict[str, Any]) -> dict[str, Any]:
+        same = ask.get("job") == job.id
+        rows = int(ask.get("rows", 0)) if same else 0
+        rounds = int(ask.get("rounds", 0)) if same else 0
+        view = job.live.view(rows, rounds)
+        return {"id": job.id, "ahead": self.session.ahead(job), "ended": job.finished.is_set(), **view}
+
+    async def answers(self, ask: dict[str, Any]) -> list[dict[str, Any]]:
+        """The finished turns of a conversation, answers as token rows where their records are kept."""
+        conversation = self.talk.get(str(ask.get("conversation", "")))
+        if conversation is None:
+            return []
+        turns: list[dict[str, Any]] = []
+        for i, turn in enumerate(conversation.turns):
+            turns.append({"role": "user", "text": _said(turn.user)})
+            if turn.answer is None:
+                continue
+            record = self.talk.answers.of(conversation.id, i, turn.answer.text)
+            turns.append(
+                {
+                    "role": "assistant",
+                    "text": turn.answer.text,
+                    "rows": record.rows() if record else None,
+                    "summary": record.summary() if record else "",
+                    "meters": record.meters().view() if record and i == len(conversation.turns) - 1 else None,
+                }
+            )
+        return turns
+
+
+def _said(content: str) -> str:
+    text, attached = detach(content)
+    return "\n".join([text, *(f"📎 {attachment.title}" for attachment in attached)])
+
+
+def label(session: Session) -> str:
+    """One line on the engine: what is loaded, or what is being done about it."""
+    state = session.state
+    engine = session.engine
+    if state.state == "ready" and engine is not None:
+        names = engine.describe()
+        target = names.get("target", {}).get("name", engine.target.description)
+        draft = names.get("draft", {}).get("name")
+        return f"{target} · draft {draft}" if draft else f"{target} · no draft model"
+    if state.state == "opening":
+        return f"{state.what} {state.done / state.total:.0%}" if state.total else state.what
+    return {"failed": "No model loaded", "missing": "Model not downloaded", "none": "No model loaded"}.get(state.state, "")
+
+

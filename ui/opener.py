@@ -1,0 +1,60 @@
+"""From a choice in the page to a loaded pair, its progress told to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nsd_local.api import Engine, load
+from nsd_local.catalog import Entry, interpret, load_catalog, locate
+from nsd_local.errors import Cancelled
+
+from .choice import Choice
+from .session import Missing, Report
+
+DEFAULT = "default"
+
+
+class PageReporter:
+    """Hands the progress of a fetch to the page, and stops it when nobody wants it any more."""
+
+    def __init__(self, report: Report, cancelled: Callable[[], bool]) -> None:
+        self._report, self._cancelled = report, cancelled
+
+    def say(self, line: str) -> None:
+        self._report(line, 0, 0)
+
+    def progress(self, what: str, done: int, total: int | None) -> None:
+        if self._cancelled():
+            raise Cancelled("The download was stopped; what has arrived is kept")
+        self._report(what, done, total or 0)
+
+
+def open_pair(choice: Choice, report: Report, cancelled: Callable[[], bool]) -> Engine:
+    """Loads what `choice` names. Raises Missing where files must be fetched and `choice.fetch` does not allow it."""
+    if not choice.fetch:
+        _refuse_to_fetch(choice)
+    report("Loading the model", 0, 0)
+    options = {name: getattr(choice, name) for name in ("ctx", "threads", "gpu_layers", "offline")}
+    return load(choice.model, choice.draft, reporter=PageReporter(report, cancelled), **options)
+
+
+def wanted(choice: Choice) -> list[tuple[str, str]]:
+    """(specification, role) of the files that this choice needs."""
+    model = choice.model or DEFAULT
+    entry = interpret(model)
+    draft = choice.draft
+    if draft is None and isinstance(entry, Entry):
+        found = load_catalog().draft_for(entry.name)
+        draft = found.name if found else None
+    return [(model, "target"), *([(draft, "draft")] if draft not in (None, "none", "ngram", "auto") else [])]
+
+
+def _refuse_to_fetch(choice: Choice) -> None:
+    absent = [
+        meant
+        for spec, role in wanted(choice)
+        if isinstance(meant := interpret(spec, role=role), Entry) and locate(spec, role=role) is None  # type: ignore[arg-type]
+    ]
+    if absent and not choice.offline:
+        names = " and ".join(f"{entry.title} ({entry.size_text})" for entry in absent)
+        raise Missing(f"{names} {'is' if len(absent) == 1 else 'are'} not on this machine yet", sum(e.expected_bytes for e in absent))

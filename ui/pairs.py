@@ -1,0 +1,127 @@
+"""Which models could be the target, and which of the others could draft for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from nsd_local.catalog import Entry, ModelFile, Pair, interpret, load_catalog, locate, models_folder
+from nsd_local.errors import NsdError, PairError
+
+Check = Callable[[Path, Path], str]  # (target, draft) -> why they do not fit, "" if they do
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model in a picker."""
+
+    spec: str  # what the command line would be given
+    name: str
+    note: str = ""
+    refused: str = ""  # why it is not offered
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} · {self.note}" if self.note else self.name
+
+
+def targets() -> list[Offer]:
+    """The default pair's target, what is on this machine, and what the catalog could fetch."""
+    catalog = load_catalog()
+    default = catalog.models[catalog.default.target]
+    offers = [Offer("default", default.title, _where(default, "default"))]
+    names = {pair.target for pair in catalog.pairs.values()} | {entry.name for entry in _here(catalog.models.values())}
+    offers += [
+        Offer(entry.name, entry.title, _where(entry)) for entry in catalog.models.values() if entry.name in names and entry != default
+    ]
+    return offers + [Offer(str(path), path.name, "file") for path in _loose_files()]
+
+
+def drafts_for(model: str, check: Check | None = None) -> list[Offer]:
+    """Every model that could be thought of as a draft for `model`: the fitting ones, then the others with the reason."""
+    try:
+        target = interpret(model)
+    except NsdError:
+        return []
+    found = [*_known_pairs(target), *_files_here(target, check or vocabularies_fit)]
+    unique = {offer.spec: offer for offer in reversed(found)}
+    return sorted(unique.values(), key=lambda offer: bool(offer.refused))
+
+
+def _known_pairs(target: Entry | Path) -> Iterator[Offer]:
+    if isinstance(target, Path):
+        return
+    catalog = load_catalog()
+    for pair in catalog.pairs.values():
+        if isinstance(pair, Pair) and pair.target == target.name:
+            draft = catalog.models[pair.draft]
+            yield Offer(draft.name, draft.title, _where(draft))
+
+
+def _files_here(target: Entry | Path, check: Check) -> Iterator[Offer]:
+    """Models on this machine, judged by their own vocabularies where the target is here too."""
+    own = _path_of(target)
+    for entry in _here(load_catalog().models.values()):
+        if entry == target:
+            continue
+        draft = locate(entry.name)
+        if draft is not None:
+            yield Offer(entry.name, entry.title, "on this machine", _judge(target, own, draft, check))
+    for path in _loose_files():
+        if path != own:
+            draft = ModelFile(path.name, (path,), "none", path.stat().st_size)
+            yield Offer(str(path), path.name, "file", _judge(target, own, draft, check))
+
+
+def _judge(target: Entry | Path, own: Path | None, draft: ModelFile, check: Check) -> str:
+    if own is None:
+        return "not a pair of the catalog; its vocabulary can be compared once the model is on this machine"
+    size = own.stat().st_size
+    if draft.size >= size:
+        return f"it is not smaller than the model ({draft.size / 1e9:.2f} GB against {size / 1e9:.2f} GB)"
+    return _checked(own, draft.path, check, own.stat().st_mtime_ns, draft.path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _checked(target: Path, draft: Path, check: Check, *stamps: int) -> str:
+    return check(target, draft)
+
+
+def vocabularies_fit(target: Path, draft: Path) -> str:
+    """llama.cpp's own rule, read from the two files without their weights."""
+    from nsd_local.engine.compatibility import check_files  # loads llama.cpp
+
+    try:
+        check_files(target, draft)
+    except PairError as error:
+        return str(error)
+    except NsdError as error:
+        return f"it cannot be read: {error}"
+    return ""
+
+
+def _path_of(target: Entry | Path) -> Path | None:
+    if isinstance(target, Path):
+        return target if target.is_file() else None
+    found = locate(target.name)
+    return found.path if found else None
+
+
+def _here(entries: object) -> Iterator[Entry]:
+    for entry in entries:  # type: ignore[attr-defined]
+        if locate(entry.name) is not None:
+            yield entry
+
+
+def _where(entry: Entry, note: str = "") -> str:
+    where = "on this machine" if locate(entry.name) else f"download {entry.size_text}"
+    return f"{note}, {where}" if note else where
+
+
+def _loose_files() -> list[Path]:
+    """GGUF files in the models folder that are not the catalog's."""
+    folder = models_folder()
+    known = {found.path for entry in load_catalog().models.values() if (found := locate(entry.name))}
+    return sorted(path for path in folder.glob("*.gguf") if path not in known) if folder.is_dir() else []
