@@ -2,47 +2,126 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import os
+import sys
 import threading
 from collections import deque
-from typing import Any
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from nsd_local.errors import NsdError
 
-_LOG_LINES = 400
-_LEVEL_CONTINUE = 5  # GGML_LOG_LEVEL_CONT: goes on with the line before
+ERROR: Final = 4  # GGML_LOG_LEVEL_ERROR; warnings are 3
+_DEBUG: Final = 1  # dozens of lines per layer, which would push the telling ones out
+_CONTINUE: Final = 5  # GGML_LOG_LEVEL_CONT: goes on with the line before
+_LINES: Final = 500
 
-_lock = threading.Lock()
-_library: Any = None
-_callback: Any = None  # llama.cpp keeps a bare pointer to it: it must outlive every call
-_log: deque[tuple[int, str]] = deque(maxlen=_LOG_LINES)
+
+@dataclass(slots=True)
+class LogLine:
+    number: int  # counts up over the life of the process
+    level: int
+    text: str
+
+
+class _Library:
+    """What is loaded once per process."""
+
+    binding: Any = None
+    ggml: Any = None
+    callback: Any = None  # llama.cpp keeps a bare pointer to it: it must outlive every call
+    lock = threading.Lock()
+    log: ClassVar[deque[LogLine]] = deque(maxlen=_LINES)
+    count = 0
 
 
 def load() -> Any:
-    """The low-level binding `llama_cpp.llama_cpp`, initialised once per process."""
-    global _library, _callback
-    if _library is not None:
-        return _library
-    with _lock:
-        if _library is not None:
-            return _library
-        try:
-            import llama_cpp.llama_cpp as lib
-        except (ImportError, OSError, RuntimeError) as error:
-            raise NsdError(
-                "llama.cpp cannot be loaded", f"{error}", "Run `nsd-local doctor`: it prints the install line"
-            ) from error
-        _callback = lib.llama_log_callback(_on_log)
-        lib.llama_log_set(_callback, ctypes.c_void_p(0))
-        lib.llama_backend_init()
-        _library = lib
-    return _library
+    """The low-level binding `llama_cpp.llama_cpp`, initialised once per process.
+
+    Raises NsdError where it is not installed or cannot be loaded.
+    """
+    if _Library.binding is None:
+        with _Library.lock:
+            if _Library.binding is None:
+                _Library.binding = _initialise()
+    return _Library.binding
+
+
+def _initialise() -> Any:
+    try:
+        import llama_cpp._ggml as ggml
+        import llama_cpp.llama_cpp as binding
+    except (ImportError, OSError, RuntimeError) as error:
+        raise NsdError(
+            "llama.cpp cannot be loaded", str(error), "Run `nsd-local doctor`: it prints the install line"
+        ) from error
+    _Library.ggml = ggml.libggml
+    _Library.callback = binding.llama_log_callback(_on_log)
+    binding.llama_log_set(_Library.callback, ctypes.c_void_p(0))
+    atexit.register(binding.llama_log_set, binding.llama_log_callback(0), ctypes.c_void_p(0))
+    binding.llama_backend_init()
+    return binding
+
+
+def ggml() -> Any:
+    """The ggml shared library, for what the binding does not declare (devices)."""
+    load()
+    return _Library.ggml
 
 
 def _on_log(level: int, text: bytes | None, _user: Any) -> None:
     line = (text or b"").decode("utf-8", "replace")
-    if level == _LEVEL_CONTINUE and _log:
-        last_level, last = _log.pop()
-        _log.append((last_level, last + line))
-    else:
-        _log.append((level, line))
+    log = _Library.log
+    if level == _CONTINUE and log:
+        log[-1].text += line
+    elif level != _DEBUG:
+        _Library.count += 1
+        log.append(LogLine(_Library.count, level, line))
+
+
+def log_mark() -> int:
+    """Where the log stands now, for `log_since`."""
+    return _Library.count
+
+
+def log_since(mark: int, level: int = 0) -> list[str]:
+    """The kept lines after `mark` of at least `level`, oldest first, stripped."""
+    lines = list(_Library.log)
+    return [line.text.strip() for line in lines if line.number > mark and line.level >= level and line.text.strip()]
+
+
+def is_installed() -> bool:
+    return installed_version() is not None
+
+
+def installed_version() -> str | None:
+    """Version of the binding, without importing it."""
+    try:
+        return metadata.version("llama-cpp-python")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def llama_version() -> str:
+    """llama.cpp's own version, with the binding's: "0.5.0 (llama-cpp-python 0.3.36)"."""
+    version: bytes = load().llama_version()
+    return f"{version.decode()} (llama-cpp-python {installed_version() or 'unknown'})"
+
+
+def system_info() -> str:
+    """The instruction sets and features this build uses."""
+    info: bytes = load().llama_print_system_info()
+    return info.decode("utf-8", "replace").strip()
+
+
+def supports_gpu() -> bool:
+    return bool(load().llama_supports_gpu_offload())
+
+
+def encode_path(path: Path) -> bytes:
+    """A path as llama.cpp wants it: UTF-8 on Windows, the file system's own bytes elsewhere."""
+    return str(path).encode("utf-8") if sys.platform == "win32" else os.fsencode(path)

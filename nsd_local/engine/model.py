@@ -3,71 +3,142 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
+from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nsd_local.engine import library
-from nsd_local.engine.options import ModelOptions
+from nsd_local.engine import library, loading
+from nsd_local.engine.gguf_file import GgufFile, read_gguf
+from nsd_local.engine.options import Choice, ModelOptions
+from nsd_local.engine.vocabulary import Vocabulary
 from nsd_local.errors import ModelError
+
+if TYPE_CHECKING:
+    from nsd_local.engine.context import Context
 
 
 class Model:
-    """One model and the owner of its native handle. Use as a context manager, or call `close`."""
+    """One model and the owner of its native handles. Use as a context manager, or call `close`.
 
-    def __init__(self, path: Path, handle: Any) -> None:
+    Closing it closes its contexts first: llama.cpp wants them freed before their model.
+    """
+
+    def __init__(
+        self, file: GgufFile, handle: Any, options: ModelOptions, choices: dict[str, Choice], load_s: float
+    ) -> None:
         lib = library.load()
-        self.path = path
-        self._lib = lib
         self._handle = handle
-        self._vocab = lib.llama_model_get_vocab(handle)
-        self.n_vocab: int = lib.llama_vocab_n_tokens(self._vocab)
+        self._free = weakref.finalize(self, lib.llama_model_free, handle)
+        self._contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+        self.file = file
+        self.path = file.path
+        self.options = options
+        self.choices = choices  # what was chosen automatically, and why
+        self.load_s = load_s
+        self.architecture = file.architecture
+        self.vocabulary = Vocabulary(lib, lib.llama_model_get_vocab(handle), str(file.path))
+        self.n_vocab = self.vocabulary.size
         self.n_ctx_train: int = lib.llama_model_n_ctx_train(handle)
-        self.size_bytes: int = lib.llama_model_size(handle)
+        self.n_layer: int = lib.llama_model_n_layer(handle)
+        self.n_params: int = lib.llama_model_n_params(handle)
+        self.n_window: int = lib.llama_model_n_swa(handle)  # tokens of the sliding window; 0 for none
+        self.size_bytes: int = lib.llama_model_size(handle)  # of the weights
+        self.is_recurrent = bool(lib.llama_model_is_recurrent(handle))
+        self.is_hybrid = bool(lib.llama_model_is_hybrid(handle))
         template = lib.llama_model_chat_template(handle, None)
         self.chat_template: str | None = template.decode("utf-8", "replace") if template else None
-        self._pieces: dict[int, bytes] = {}
-        self.eog = frozenset(t for t in range(self.n_vocab) if lib.llama_vocab_is_eog(self._vocab, t))
+        self.adapters: list[tuple[Any, float]] = []  # LoRA handles, freed with the model, and their scales
 
     @classmethod
-    def load(cls, path: Path, options: ModelOptions | None = None) -> Model:
-        lib = library.load()
-        params = lib.llama_model_default_params()
-        params.load_mode = lib.LLAMA_LOAD_MODE_NONE
-        handle = lib.llama_model_load_from_file(str(path).encode(), params)
-        if not handle:
-            raise ModelError(f"{path} cannot be loaded")
-        return cls(path, handle)
+    def load(cls, path: Path | str, options: ModelOptions | None = None) -> Model:
+        """Load a model. Raises ModelError with the reason where the file is not usable or does not fit."""
+        options = options or ModelOptions()
+        file = read_gguf(Path(path))
+        start = perf_counter()
+        handle, choices = loading.load_weights(file, options)
+        try:
+            model = cls(file, handle, options, choices, perf_counter() - start)
+        except BaseException:
+            library.load().llama_model_free(handle)
+            raise
+        try:
+            loading.check_generates(model)
+            model.adapters = loading.load_adapters(handle, options)
+        except BaseException:
+            model.close()
+            raise
+        return model
+
+    @cached_property
+    def description(self) -> str:
+        """llama.cpp's short description: "qwen2 1.5B Q4_K - Medium"."""
+        buffer = ctypes.create_string_buffer(256)
+        library.load().llama_model_desc(self.handle, buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace")
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """All metadata of the file as text, as llama.cpp renders it; long arrays cut off."""
+        lib, handle = library.load(), self.handle
+
+        def text(function: Any, index: int) -> str:
+            needed = function(handle, index, None, 0)
+            buffer = ctypes.create_string_buffer(max(needed, 0) + 1)
+            function(handle, index, buffer, len(buffer))
+            return buffer.value.decode("utf-8", "replace")
+
+        return {
+            text(lib.llama_model_meta_key_by_index, i): text(lib.llama_model_meta_val_str_by_index, i)
+            for i in range(lib.llama_model_meta_count(handle))
+        }
+
+    @property
+    def name(self) -> str:
+        return str(self.file.metadata.get("general.name", "")) or self.path.stem
+
+    @property
+    def handle(self) -> Any:
+        """The native handle. Raises ModelError after `close`."""
+        if self._handle is None:
+            raise ModelError(f"{self.path} is closed")
+        return self._handle
+
+    # The vocabulary's most used methods, for convenience.
 
     def tokenize(self, text: str, *, special: bool, add_bos: bool) -> list[int]:
-        data = text.encode("utf-8")
-        size = len(data) + 8
-        buffer = (ctypes.c_int32 * size)()
-        n = self._lib.llama_tokenize(self._vocab, data, len(data), buffer, size, add_bos, special)
-        if n < 0:
-            raise ModelError(f"{self.path} cannot tokenize this text")
-        return buffer[:n]
+        return self.vocabulary.tokenize(text, special=special, add_bos=add_bos)
 
     def piece(self, token: int) -> bytes:
-        """The bytes that `token` stands for; control tokens are spelled out."""
-        if token in self._pieces:
-            return self._pieces[token]
-        size = 64
-        buffer = ctypes.create_string_buffer(size)
-        n = self._lib.llama_token_to_piece(self._vocab, token, buffer, size, 0, True)
-        if n < 0:
-            size = -n
-            buffer = ctypes.create_string_buffer(size)
-            n = self._lib.llama_token_to_piece(self._vocab, token, buffer, size, 0, True)
-        self._pieces[token] = piece = buffer.raw[:n]
-        return piece
+        return self.vocabulary.piece(token)
 
     def is_eog(self, token: int) -> bool:
-        return token in self.eog
+        return token in self.vocabulary.eog
+
+    @property
+    def eog(self) -> frozenset[int]:
+        return self.vocabulary.eog
+
+    @property
+    def add_bos(self) -> bool:
+        return self.vocabulary.add_bos
+
+    def attach(self, context: Context) -> None:
+        """Remember a context, to close it before the model."""
+        self._contexts.add(context)
 
     def close(self) -> None:
-        if self._handle:
-            self._lib.llama_model_free(self._handle)
+        """Free contexts, adapters and weights, in this order. May be called twice."""
+        for context in list(self._contexts):
+            context.close()
+        if self._handle is not None:
+            lib = library.load()
+            for adapter, _ in self.adapters:
+                lib.llama_adapter_lora_free(adapter)
+            self.adapters = []
+            self._free()
             self._handle = None
 
     def __enter__(self) -> Model:

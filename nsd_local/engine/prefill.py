@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
-from nsd_local.engine.context import Context
+if TYPE_CHECKING:
+    from nsd_local.engine.context import Context
 
-CHUNK = 256  # tokens: small enough that Ctrl-C acts within a second on a CPU, large enough for full speed
+# Tokens. Progress shows and a stop acts after each. The size is fixed: sizes that follow the machine's speed would
+# change the last bits of the logits, and with them what a seed gives.
+CHUNK: Final = 256
 
 
 def shared_prefix(have: Sequence[int], want: Sequence[int]) -> int:
@@ -17,14 +21,21 @@ def shared_prefix(have: Sequence[int], want: Sequence[int]) -> int:
     return min(len(have), len(want))
 
 
-def prefill(context: Context, tokens: Sequence[int], chunk: int = CHUNK) -> Iterator[int]:
-    """Bring the memory to exactly `tokens`, reusing the longest common prefix; yields the size of each chunk evaluated.
+def prefill(
+    context: Context, tokens: Sequence[int], chunk: int = CHUNK, cancelled: Callable[[], bool] | None = None
+) -> Iterator[int]:
+    """Bring the memory to exactly `tokens`, reusing the longest common prefix; yields the size of each chunk
+    evaluated, also of what a rewind had to evaluate again.
 
-    It may be abandoned between chunks: the memory then holds a prefix of `tokens`.
+    It may be abandoned between chunks: the memory then holds a prefix of `tokens`. `cancelled` is also asked within a
+    chunk, on CPUs; Cancelled is raised where it says so.
     """
-    common = shared_prefix(context.tokens, tokens)
-    context.rewind(common)
-    for start in range(common, len(tokens), chunk):
+    again = context.rewound.evaluated
+    context.rewind(shared_prefix(context.tokens, tokens))
+    if context.rewound.evaluated > again:
+        yield context.rewound.evaluated - again
+    for start in range(len(context.tokens), len(tokens), chunk):
         part = tokens[start : start + chunk]
-        context.evaluate(part, rows=0)
+        context.evaluate_abortable(part, cancelled)
         yield len(part)
+    context.anchor()

@@ -1,0 +1,46 @@
+"""The native batch: what one call of llama_decode is given."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nsd_local.engine import library
+
+
+class Batch:
+    """One batch, filled anew for each call through numpy views of its arrays."""
+
+    def __init__(self, capacity: int, n_ctx: int) -> None:
+        lib = library.load()
+        self.capacity = capacity
+        self.native = lib.llama_batch_init(capacity, 0, 1)
+        self._free = weakref.finalize(self, lib.llama_batch_free, self.native)
+        as_array, shape = np.ctypeslib.as_array, (capacity,)
+        self._token: NDArray[np.int32] = as_array(self.native.token, shape)
+        self._pos: NDArray[np.int32] = as_array(self.native.pos, shape)
+        self._wanted: NDArray[np.int8] = as_array(self.native.logits, shape)
+        self._positions = np.arange(n_ctx, dtype=np.int32)
+        as_array(self.native.n_seq_id, shape)[:] = 1
+        for i in range(capacity):
+            self.native.seq_id[i][0] = 0
+
+    def fill(self, tokens: Sequence[int] | NDArray[np.int32], start: int, rows: int) -> None:
+        """`tokens` at positions from `start` on, with logits for the last `rows` of them."""
+        n = len(tokens)
+        self._token[:n] = tokens
+        self._pos[:n] = self._positions[start : start + n]
+        self._wanted[: n - rows] = 0
+        self._wanted[n - rows : n] = 1
+        self.native.n_tokens = n
+
+    def lowest_and_highest(self) -> tuple[int, int]:
+        """Of the token ids in the batch."""
+        used = self._token[: self.native.n_tokens]
+        return int(used.min()), int(used.max())
+
+    def close(self) -> None:
+        self._free()
