@@ -18,6 +18,7 @@ class Memory:
     """
 
     LEAN = 2.0
+    HOPE = 0.4  # without it, a short draft length would never find out that a longer one pays
 
     def __init__(self, keep: float) -> None:
         self._keep = keep
@@ -29,10 +30,12 @@ class Memory:
     FORGET = 0.7
 
     def at(self, position: int) -> float:
-        mean = self._sum / self._weight
+        lean = self._sum / self._weight
+        if position:  # easy stretches cluster: after a kept draft the next is likelier to be kept
+            lean += self.HOPE * (1.0 - lean)
         if position >= len(self._sums):
-            return mean
-        return (self._sums[position] + self.LEAN * mean) / (self._weights[position] + self.LEAN)
+            return lean
+        return (self._sums[position] + self.LEAN * lean) / (self._weights[position] + self.LEAN)
 
     def add(self, kept: Sequence[float]) -> None:
         """One round: the acceptance probability at each processed position."""
@@ -69,12 +72,13 @@ class Acceptance:
     LONG, SHORT = 0.96, 0.7
     LEAD = 1.25  # the short memory must predict this much better (squared error)
     SLACK = 0.004  # and by this much
+    KEEP_CLASS = 0.96  # weight of the past per observation of the same entropy class
+    FADE_CLASS = 0.995  # and per round, so that a class which is avoided gets another chance
     FADE = 0.92  # per round in which this proposer was not tried: how fast the short memory goes stale
 
     def __init__(self) -> None:
         self._long, self._short = Memory(self.LONG), Memory(self.SHORT)
         self._classes = [[0.0, 0.0] for _ in range(len(EDGES) + 1)]  # per entropy class: sum of kept, weight
-        self.rounds = 0
 
     def at(self, position: int) -> float:
         """Acceptance probability at `position`, given that the drafts before it were kept."""
@@ -93,18 +97,27 @@ class Acceptance:
             lengths.append(lengths[-1] + reach)
         return lengths
 
-    def add(self, kept: Sequence[float], entropies: Sequence[float] = ()) -> None:
-        """One round: acceptance probability, and q's entropy where known, at each processed position."""
-        if not kept:
-            return
-        self.rounds += 1
-        self._long.add(kept)
-        self._short.add(kept)
-        if self._short.error * self.LEAD + self.SLACK < self._long.error:
-            self._long.age(0.8)  # what it remembers is of another kind of text
+    def add(self, kept: Sequence[float], entropies: Sequence[float] = (), *, refused: bool = False) -> None:
+        """One round: acceptance probability, and q's entropy where known, at each processed position.
+
+        An entropy more than there are positions is that of a draft which was not drawn because of it, `refused`
+        if all before it were kept. It enters with what it was expected to bring; else the memory would know
+        only the positions that looked promising.
+        """
+        for cell in self._classes:
+            cell[0], cell[1] = self.FADE_CLASS * cell[0], self.FADE_CLASS * cell[1]
         for value, entropy in zip(kept, entropies, strict=False):
             cell = self._classes[bisect_right(EDGES, entropy)]
-            cell[0], cell[1] = 0.96 * cell[0] + value, 0.96 * cell[1] + 1.0
+            cell[0], cell[1] = self.KEEP_CLASS * cell[0] + value, self.KEEP_CLASS * cell[1] + 1.0
+        positions = list(kept)
+        if refused and len(entropies) > len(kept):
+            positions.append(self.knowing(len(kept), entropies[len(kept)]))
+        if not positions:
+            return
+        self._long.add(positions)
+        self._short.add(positions)
+        if self._switched:
+            self._long.age(0.8)  # what it remembers is of another kind of text
 
     def idle(self) -> None:
         """A round passed in which this proposer was not tried."""
@@ -112,8 +125,11 @@ class Acceptance:
 
     @property
     def _memory(self) -> Memory:
-        switched = self._short.error * self.LEAD + self.SLACK < self._long.error
-        return self._short if switched else self._long
+        return self._short if self._switched else self._long
+
+    @property
+    def _switched(self) -> bool:
+        return self._short.error * self.LEAD + self.SLACK < self._long.error
 
 
 def chances(divergence: Sequence[float], deviation: Sequence[float], accepted: int, metered: bool) -> list[float]:

@@ -16,7 +16,7 @@ from nsd_local.drafting.offer import Offer
 
 MARGIN = 1.01  # drafting must promise this much more than plain decoding
 HORIZON = 16  # rounds over which the reading of what a draft model missed is written off
-SURE = 0.98  # an acceptance that no proposer can be expected to beat; what loses even so is not tried
+SURE = 0.95  # an acceptance that no proposer can be expected to beat; what loses even so is not tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,9 @@ class Adaptive:
         self._enter(PLAIN, (), 0, 0.0)
 
     def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
+        if limit < 1:
+            self._enter(PLAIN, (), context, 0.0)
+            return Choice(0, "no room for a draft")
         plain = 1.0 / self._pace.round(0, context)
         plans = [plan for offer in offers for plan in self._plans(offer, limit, context)]
         plan = max(plans, key=lambda plan: plan.rate, default=PLAIN)
@@ -103,13 +106,13 @@ class Adaptive:
         return False
 
     def observe(self, round: Round) -> None:
-        self._pace.observe(round, self._plan.pending)
+        self._pace.observe(round, self._plan.pending, passes=max(round.k, len(self._entropies)))
         plain = self._pace.round(0, round.n_past) if self._pace.known else None
         self._tally.add(round, plain, probe=self._plan.probe)
         kept = chances(round.divergence, round.deviation, round.accepted, self._metered)
-        if round.source and kept:
-            self._of(round.source).add(kept, self._entropies)
-            if self._plan.probe:
+        if round.source:
+            self._of(round.source).add(kept, self._entropies, refused=round.accepted == round.k)
+            if self._plan.probe and kept:
                 needed = self._needed(round.n_past) or 1.0
                 self._probing_of(round.source).learn(kept[0] >= needed)
             elif plain is not None:

@@ -73,15 +73,19 @@ class Pace:
             return median(self._overhead)
         return self.costs.overhead[0] + k * self.costs.overhead[1]
 
-    def observe(self, round: Round, pending: int) -> None:
-        """Learn from the times of a round. `pending` is what the draft model had to read before it."""
+    def observe(self, round: Round, pending: int, passes: int | None = None) -> None:
+        """Learn from the times of a round.
+
+        `pending` is what the draft model had to read before it, `passes` how often it was run (as a rule once per
+        drafted token).
+        """
         if not self.learning:
             return
         times, drafted = round.times, len(round.drafted)
         if times.verify > 0.0:
             self._verify.add(drafted + 1, times.verify / self.costs.verify(drafted + 1, round.n_past))
-        if drafted and round.source == "model" and times.draft > 0.0:
-            predicted = self.costs.drafting(drafted, round.n_past, pending)
+        if round.source == "model" and times.draft > 0.0:
+            predicted = self.costs.drafting(drafted if passes is None else passes, round.n_past, pending)
             if predicted > 0.0:
                 self._draft.add(STEP, times.draft / predicted)
         self._overhead.append(times.accept + times.rollback + times.other)
