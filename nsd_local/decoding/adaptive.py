@@ -128,8 +128,8 @@ class Adaptive:
 
     def _plans(self, offer: Offer, limit: int, context: int) -> list[Plan]:
         """What each draft length on offer promises."""
-        longest = min(limit, offer.most)
-        tokens = self._expected(offer, longest)
+        lengths = self._lengths(min(limit, offer.most))
+        tokens = self._expected(offer, max(lengths, default=0))
         missed = 0.0
         if offer.source == "model" and offer.pending > 1:
             missed = self._pace.drafting(1, context, offer.pending) - self._pace.drafting(1, context)
@@ -140,7 +140,7 @@ class Adaptive:
                 tokens[k] / (self._pace.round(k, context, source=offer.source) + missed / HORIZON),
                 offer.pending,
             )
-            for k in self._lengths(longest)
+            for k in lengths
         ]
 
     def _lengths(self, longest: int) -> list[int]:
