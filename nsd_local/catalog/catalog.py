@@ -54,8 +54,11 @@ class Catalog:
         return [name for row in self._rows() for name in (row.name, *row.aliases)]
 
     def close_to(self, name: str) -> list[str]:
-        """At most three names that look like `name`."""
-        return difflib.get_close_matches(name.strip().lower(), self.names(), n=3, cutoff=0.6)
+        """At most three names that look like `name`, first those that it begins with or that begin with it."""
+        wanted = name.strip().lower()
+        same_start = [known for known in self.names() if known.startswith(wanted) or wanted.startswith(known)]
+        alike = difflib.get_close_matches(wanted, self.names(), n=3, cutoff=0.6)
+        return list(dict.fromkeys([*sorted(same_start, key=len), *alike]))[:3]
 
 
 @cache

@@ -49,6 +49,8 @@ def _in_folder(entry: Entry, store: Store, reporter: Reporter) -> Record | None:
 
 
 def _in_hub_cache(entry: Entry, reporter: Reporter) -> Record | None:
+    if not (entry.file or entry.quant):
+        return None  # which quantization is the usual one, only the whole list of the repository tells
     for source in entry.sources:
         if not isinstance(source, HubSource):
             continue

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from nsd_local.catalog.checksum import BLOCK, sha256_of
+from nsd_local.catalog.checksum import sha256_of
 from nsd_local.catalog.home import hub_cache
 from nsd_local.catalog.reporter import Reporter
 from nsd_local.catalog.store import put_in_place
@@ -25,6 +25,7 @@ from nsd_local.errors import DownloadError
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 ANSWER_SECONDS = 12.0  # for the first answer in all, name resolution included, which no socket timeout covers
+BLOCK = 1 << 16  # bytes; less than one block of a broken connection is lost
 TRIES = 3  # in a row without a byte of progress
 INCOMPLETE = ".nsd-local.incomplete"
 
