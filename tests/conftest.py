@@ -26,3 +26,15 @@ def tiny_target(tiny_folder: Path) -> Path:
 def tiny_draft(tiny_folder: Path) -> Path:
     """A relative of `tiny_target`: proposes much of what the target would say."""
     return tiny.write(tiny_folder / "draft.gguf", Tiny(seed=1, noise=0.02))
+
+
+@pytest.fixture(scope="session")
+def tiny_far(tiny_folder: Path) -> Path:
+    """A distant relative of `tiny_target`: a draft whose law differs a good deal."""
+    return tiny.write(tiny_folder / "far.gguf", Tiny(seed=1, noise=0.2))
+
+
+@pytest.fixture(scope="session")
+def tiny_stranger(tiny_folder: Path) -> Path:
+    """An unrelated model with the same vocabulary: a draft that is of no use."""
+    return tiny.write(tiny_folder / "stranger.gguf", Tiny(seed=99))

@@ -92,7 +92,7 @@ class Verifier:
         if meter or (strength > 0.0 and limit < 1.0):
             here.measure(rule.theta)
         deviation = 0.0 if strength == 0.0 else strength * here.excess
-        if strength > 0.0 and deviation > limit:
+        if deviation > limit and here.excess > 0.0:
             deviation = max(0.0, limit)
             strength = deviation / here.excess
         if u < ratio:
