@@ -182,6 +182,12 @@ class Decoder:
                 f"Shorten it, or load with --ctx {len(prompt) + 512} or more",
             )
 
+    def forget(self) -> None:
+        """Empty both memories and what the proposer learned, so that the next answer starts as in a new process."""
+        self.target.clear()
+        if self.proposer is not None:
+            self.proposer.forget()
+
     def close(self) -> None:
         if self.proposer is not None:
             self.proposer.close()

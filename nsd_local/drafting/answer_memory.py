@@ -21,13 +21,18 @@ class AnswerMemory:
     def __init__(self, most: int = 32_768) -> None:
         self._most = most
         self._answers: deque[list[int]] = deque()
-        self._automaton = SuffixAutomaton()
         self._current: list[int] = []  # the answer that is being generated
-        self._state, self._length = ROOT, 0
+        self.forget()
 
     def __len__(self) -> int:
         """Tokens remembered."""
         return len(self._automaton)
+
+    def forget(self) -> None:
+        self._answers.clear()
+        self._current = []
+        self._automaton = SuffixAutomaton()
+        self._state, self._length = ROOT, 0
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._remember()

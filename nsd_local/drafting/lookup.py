@@ -76,6 +76,12 @@ class Lookup:
                 matcher.extend([int(token)])
             self._search()
 
+    def forget(self) -> None:
+        for matcher in self._matchers:
+            matcher.forget()
+        self._rates = HitRates()
+        self._best = None
+
     def close(self) -> None:
         """Nothing to free."""
 

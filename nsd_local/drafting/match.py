@@ -47,6 +47,10 @@ class Matcher(Protocol):
         """The longest match, the most recent one among equals."""
         ...
 
+    def forget(self) -> None:
+        """As if just made."""
+        ...
+
 
 class HitRates:
     """How often the token after a match was the right one, by match length; old matches fade."""

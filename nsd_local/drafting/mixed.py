@@ -57,6 +57,10 @@ class Mixed:
         self._lookup.commit(tokens)
         self._model.commit(tokens)
 
+    def forget(self) -> None:
+        self._lookup.forget()
+        self._model.forget()
+
     def close(self) -> None:
         self._model.close()
         self._lookup.close()

@@ -84,5 +84,9 @@ class ModelDraft:
             keep += 1
         self.context.rewind(min(keep, len(held)))
 
+    def forget(self) -> None:
+        self._known = []
+        self.context.clear()
+
     def close(self) -> None:
         self.context.close()

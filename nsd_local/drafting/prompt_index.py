@@ -59,6 +59,9 @@ class PromptIndex:
             return None
         return Match(best_length, self._tokens, best, end=len(self._tokens), same=True)
 
+    def forget(self) -> None:
+        self._tokens, self._earlier, self._latest = [], [], {}
+
     def _agreement(self, position: int) -> int:
         """How many tokens before `position` equal the last tokens of the text."""
         tokens, end, length = self._tokens, len(self._tokens), self.SHORTEST
