@@ -23,7 +23,7 @@ def model_facts(path: Path) -> dict[str, str]:
                 "chat template": "yes" if model.chat_template else "no",
             }
             with Context(model, ContextOptions(n_ctx=256)) as context:
-                facts["rollback"] = f"{context.memory.rollback} ({context.memory.reason})"
+                facts["rollback"] = f"{'yes' if context.memory.rollback else 'no'}: {context.memory.reason}"
             return facts
     except NsdError as error:
         return {"llama.cpp": str(error)}
