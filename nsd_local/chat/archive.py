@@ -53,7 +53,7 @@ def unpack(value: object) -> Conversation:
 
 def pack_settings(settings: Settings) -> dict[str, Any]:
     """Settings as a JSON object."""
-    rule = {"name": settings.rule.name, **asdict(settings.rule)}  # type: ignore[call-overload]
+    rule = {"name": settings.rule.name, **asdict(settings.rule)}
     return {**asdict(settings), "rule": rule}
 
 

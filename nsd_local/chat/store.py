@@ -102,7 +102,7 @@ class Store:
                     "",
                     "Give more of the id or the title",
                 )
-        raise UsageError(f"There is no conversation {name!r}", "", "List them with /load")
+        raise UsageError(f"There is no conversation {name!r}", "", "Look at the list of conversations")
 
     def _path(self, id_: str) -> Path:
         if not ID.fullmatch(id_):  # an id may come from a web page: it must not lead out of the folder
