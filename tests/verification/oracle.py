@@ -1,4 +1,4 @@
-"""Verification in float64 with full sorts: so slow that it is obviously right. Nothing here is shared with the product."""
+"""Verification in float64 with full sorts: so slow that it is obviously right. Shares nothing with the product."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def inverse_cdf(law, u):
 
 
 def verify(target, draft, tokens, u_accept, u_last, law, theta, strength):
-    """{accepted, last_kind, last_token, divergence, excess, deviation, in_nucleus} with NSD's rule; strength 0 is exact."""
+    """What a verdict says, as a dict, by NSD's rule; strength 0 is exact."""
     out = {"accepted": [], "divergence": [], "excess": [], "deviation": [], "in_nucleus": []}
     for i, x in enumerate(tokens):
         p = shaped(target[i], **law)
