@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nsd_local.verification.rule import Exact, Nucleus, Rule
+from nsd_local.verification.rule import Exact, Match, Nucleus, Rule
 from nsd_local.verification.verdict import KINDS, Kind, Verdict
 
 if TYPE_CHECKING:
     from nsd_local.verification.verifier import Verifier, verify_block
     from nsd_local.verification.warming import warm_up
 
-__all__ = ["KINDS", "Exact", "Kind", "Nucleus", "Rule", "Verdict", "Verifier", "verify_block", "warm_up"]
+__all__ = ["KINDS", "Exact", "Kind", "Match", "Nucleus", "Rule", "Verdict", "Verifier", "verify_block", "warm_up"]
 
 
 def __getattr__(name: str) -> Any:

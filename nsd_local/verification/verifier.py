@@ -61,6 +61,8 @@ class Verifier:
         relax_point_mass: bool = True,
     ) -> Verdict:
         """See `verify_block`."""
+        if rule.greedy_draft:
+            draft_logits = None
         k = self._check(target_logits, draft_logits, draft_tokens, u_accept)
         log, here = self._log, self._position
         log.n = 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nsd_local.sampling import Law
-from nsd_local.verification import Exact, Nucleus
+from nsd_local.verification import Exact, Match, Nucleus
 from tests.verification import oracle
 from tests.verification.enumeration import Step, distance
 
@@ -82,3 +82,17 @@ def test_a_token_the_draft_cannot_draw_is_judged_by_the_target_alone() -> None:
     step = Step(p_row, q_row, Law(), Exact())
     assert step.verdict(1, 0.9).accepted == ["ratio"]
     assert step.verdict(2, 0.0).accepted == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_match_keeps_the_law_with_the_drafts_argmax(seed: int) -> None:
+    p_row, q_row = pair(seed)
+    law = LAWS[seed % len(LAWS)]
+    p = shaped(p_row, law)
+    best = int(oracle.ranking(q_row)[0])
+    emitted, kept = Step(p_row, q_row, law, Match()).emitted(np.eye(len(p))[best])
+    np.testing.assert_allclose(emitted, p, atol=1e-6)
+    assert kept == pytest.approx(p[best], abs=1e-6)
+    verdict = Step(p_row, q_row, law, Match()).verdict(best, 0.5)
+    assert verdict.q[0] == 1.0
+    assert verdict.divergence[0] == pytest.approx(1.0 - p[best], abs=1e-6)
