@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import accumulate
+from typing import Any, TypeVar, cast
 
 from nsd_local.chat.conversation import Conversation
-from nsd_local.chat.turn import Answer, Turn
+from nsd_local.chat.turn import Answer, Turn, title_of
 from nsd_local.decoding.records import Result
 from nsd_local.decoding.records_io import round_from_dict, round_to_dict
 from nsd_local.decoding.settings import Settings
@@ -18,11 +19,26 @@ from nsd_local.verification.rule import Exact, Nucleus
 
 FORMAT = 1
 DIGITS = 6  # significant digits of the recorded probabilities and times
+Part = TypeVar("Part")
 RULES = {rule.name: rule for rule in (Exact, Nucleus)}
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A conversation in a list."""
+
+    id: str
+    title: str
+    updated: str  # UTC, ISO 8601
+    turns: int
 
 
 class ArchiveError(NsdError):
     """What was read is not a conversation of this program."""
+
+
+class VersionError(ArchiveError):
+    """A conversation that another version of this program has written."""
 
 
 def pack(conversation: Conversation) -> dict[str, Any]:
@@ -44,11 +60,13 @@ def pack(conversation: Conversation) -> dict[str, Any]:
 
 
 def unpack(value: object) -> Conversation:
-    """A conversation from `pack`'s object. Raises ArchiveError where it is none."""
-    try:
-        return _unpack(cast("Mapping[str, Any]", value))
-    except (KeyError, TypeError, ValueError, AttributeError, NsdError) as error:
-        raise ArchiveError("This is not a conversation of nsd-local", f"{type(error).__name__}: {error}") from error
+    """A conversation from `pack`'s object. Raises ArchiveError where it is none, VersionError where it is another's."""
+    return _checked(value, _unpack)
+
+
+def heading(value: object) -> Heading:
+    """What a list shows of `pack`'s object, without its records; raises as `unpack`."""
+    return _checked(value, _heading)
 
 
 def pack_settings(settings: Settings) -> dict[str, Any]:
@@ -71,9 +89,27 @@ def unpack_settings(value: Mapping[str, Any]) -> Settings:
     )
 
 
+def _checked(value: object, read: Callable[[Mapping[str, Any]], Part]) -> Part:
+    known = cast("Mapping[str, Any]", value)
+    try:
+        if known["format"] == FORMAT:
+            return read(known)
+        raise VersionError(
+            f"This conversation has format {known['format']}", f"this version of nsd-local reads {FORMAT}", "Update it"
+        )
+    except VersionError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, NsdError) as error:
+        raise ArchiveError("This is not a conversation of nsd-local", f"{type(error).__name__}: {error}") from error
+
+
+def _heading(value: Mapping[str, Any]) -> Heading:
+    users = [str(turn["user"]) for turn in value["turns"]]
+    title = str(value["title"]) or title_of(users[0] if users else "")
+    return Heading(str(value["id"]), title, str(value["updated"]), len(users))
+
+
 def _unpack(value: Mapping[str, Any]) -> Conversation:
-    if value["format"] != FORMAT:
-        raise ValueError(f"it has format {value['format']}, this program reads {FORMAT}")
     conversation = Conversation(
         str(value["system"]),
         unpack_settings(value["settings"]),
@@ -112,8 +148,11 @@ def _pack_answer(answer: Answer) -> dict[str, Any]:
 
 
 def _unpack_answer(value: Mapping[str, Any]) -> Answer:
-    tokens, times = iter(_rows(value["tokens"])), _rows(value["times"])
-    groups = [[next(tokens) for _ in range(count)] for count in value["token_counts"]]
+    counts, tokens, times = value["token_counts"], _rows(value["tokens"]), _rows(value["times"])
+    if sum(counts) != len(tokens):
+        raise ValueError(f"{len(tokens)} tokens in rounds of {sum(counts)}")
+    ends = list(accumulate(counts))
+    groups = [tokens[end - count : end] for count, end in zip(counts, ends, strict=True)]
     rounds = tuple(
         round_from_dict({**row, "tokens": group, "times": time})
         for row, group, time in zip(_rows(value["rounds"]), groups, times, strict=True)

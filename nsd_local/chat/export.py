@@ -52,7 +52,7 @@ def file_name(conversation: Conversation, ending: str) -> str:
 def _answer(answer: Answer) -> list[str]:
     parts = split(answer.text, answer.opened)
     folded = f"<details><summary>Reasoning</summary>\n\n{parts.reasoning}\n\n</details>"
-    return [*([folded] if parts.reasoning else []), parts.answer]
+    return [part for part in (folded if parts.reasoning else "", parts.answer) if part]
 
 
 def _message(answer: Answer) -> dict[str, Any]:

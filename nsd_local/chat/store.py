@@ -6,31 +6,22 @@ import json
 import os
 import re
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from platformdirs import user_data_path
 
-from nsd_local.chat.archive import ArchiveError, pack, unpack
+from nsd_local.chat.archive import ArchiveError, Heading, VersionError, heading, pack, unpack
 from nsd_local.chat.conversation import Conversation, now
 from nsd_local.errors import NsdError, UsageError
 
+Kept = TypeVar("Kept", Heading, Conversation)
 ID = re.compile(r"[0-9a-f]{32}")
 
 
 class StoreError(NsdError):
     """A conversation could not be read or written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A conversation in the list."""
-
-    id: str
-    title: str
-    updated: str  # UTC, ISO 8601
-    turns: int
 
 
 def conversations_folder() -> Path:
@@ -46,9 +37,9 @@ class Store:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or conversations_folder()
         self.problems: list[str] = []
-        self._entries: dict[Path, tuple[int, int, Entry]] = {}  # time and size of the file, to read it once only
+        self._entries: dict[Path, tuple[int, int, Heading]] = {}  # time and size of the file, to read it once only
 
-    def list(self) -> list[Entry]:
+    def list(self) -> list[Heading]:
         """All conversations, the one used last first."""
         if not self.folder.is_dir():
             return []
@@ -60,7 +51,7 @@ class Store:
         path = self._path(id_)
         if not path.is_file():
             raise StoreError("There is no such conversation", f"{path.name} is not in {self.folder}")
-        conversation = self._read(path)
+        conversation = self._read(path, unpack)
         if conversation is None:
             raise StoreError(self.problems[-1])
         return conversation
@@ -85,7 +76,7 @@ class Store:
         except OSError as error:
             raise StoreError("The conversation cannot be deleted", str(error)) from error
 
-    def find(self, name: str) -> Entry:
+    def find(self, name: str) -> Heading:
         """The one conversation with this title, or whose title or id begins so; else raises UsageError."""
         entries = self.list()
         wanted = name.strip().casefold()
@@ -109,7 +100,7 @@ class Store:
             raise UsageError("This is not the id of a conversation", repr(id_[:40]))
         return self.folder / f"{id_}.json"
 
-    def _entry(self, path: Path) -> Entry | None:
+    def _entry(self, path: Path) -> Heading | None:
         try:
             stat = path.stat()
         except OSError:
@@ -117,27 +108,24 @@ class Store:
         known = self._entries.get(path)
         if known and known[:2] == (stat.st_mtime_ns, stat.st_size):
             return known[2]
-        conversation = self._read(path)
-        if conversation is None:
-            return None
-        entry = Entry(conversation.id, conversation.title, conversation.updated, len(conversation.turns))
-        self._entries[path] = (stat.st_mtime_ns, stat.st_size, entry)
+        entry = self._read(path, heading)
+        if entry is not None:
+            self._entries[path] = (stat.st_mtime_ns, stat.st_size, entry)
         return entry
 
-    def _read(self, path: Path) -> Conversation | None:
-        """The conversation in a file; None where it is damaged."""
+    def _read(self, path: Path, read: Callable[[object], Kept]) -> Kept | None:
+        """What `read` makes of a file; None where it cannot be used, with the reason in `problems`."""
         try:
-            value: Any = json.loads(path.read_text(encoding="utf-8"))
-            conversation = unpack(value)
-            if conversation.id != path.stem:
+            kept = read(json.loads(path.read_text(encoding="utf-8")))
+            if kept.id != path.stem:
                 raise ValueError("its name is not its id")
+        except (OSError, VersionError) as error:
+            self.problems.append(f"The conversation {path} cannot be read: {error}")
+            return None
         except (ArchiveError, ValueError) as error:  # JSON and UTF-8 errors are ValueErrors
             self._set_aside(path, str(error))
             return None
-        except OSError as error:
-            self.problems.append(f"The conversation {path} cannot be read: {error}")
-            return None
-        return conversation
+        return kept
 
     def _set_aside(self, path: Path, reason: str) -> None:
         """Renames a damaged file, so that nothing overwrites it and the list works."""
