@@ -20,6 +20,7 @@ _AUTO_SHARE = 0.5  # of the free memory, for a cache whose size nobody asked for
 _WINDOW_SHARE = 0.1  # of the free memory, for keeping all tokens of sliding-window layers
 _WINDOW_MOST = 512 * 2**20
 _SNAPSHOTS = 16
+_SMALL = 16 * 2**20  # bytes of weights
 _QUANTIZED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 
 
@@ -56,7 +57,7 @@ def plan(model: Model, options: ContextOptions) -> Plan:
         snapshots=snapshots,
     )
     _check_fits(model, options, n_ctx, needed, free)
-    threads, threads_why = _threads(options)
+    threads, threads_why = _threads(model, options)
     choices = {
         "ctx": Choice(f"{n_ctx:,}", n_ctx_why),
         "cache": Choice(as_size(needed), f"keys {options.cache_type_k}, values {options.cache_type_v}"),
@@ -150,9 +151,11 @@ def _snapshots(model: Model, options: ContextOptions, free: int) -> tuple[int, s
     return n, f"states of {state / 2**20:,.1f} MiB each"
 
 
-def _threads(options: ContextOptions) -> tuple[int, str]:
+def _threads(model: Model, options: ContextOptions) -> tuple[int, str]:
     if options.threads is not None:
         return options.threads, "as asked"
+    if model.size_bytes < _SMALL:
+        return 1, "so small a model is faster without waiting for other threads"
     physical = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else physical
     if allowed < physical:

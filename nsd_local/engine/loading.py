@@ -29,6 +29,7 @@ def load_weights(file: GgufFile, options: ModelOptions) -> tuple[Any, dict[str, 
     mode, mode_choice = _load_mode(file, options, layers)
     params.n_gpu_layers = layers
     params.load_mode = mode
+    params.use_extra_bufts = options.repack
     array = None
     if options.device is not None:
         handles = [device.handle for device in chosen]
@@ -105,6 +106,8 @@ def _load_mode(file: GgufFile, options: ModelOptions, gpu_layers: int) -> tuple[
         return _MODES[options.load_mode], Choice(options.load_mode, "as asked")
     if gpu_layers:
         return _MODES["mmap"], Choice("mmap", "layers go to the GPU; the mapped pages can be dropped")
+    if not options.repack:
+        return _MODES["mmap"], Choice("mmap", "weights are used as they lie in the file")
     if file.size > 0.9 * free:
         return _MODES["mmap"], Choice(
             "mmap", f"{as_size(file.size)} do not fit into {as_size(free)} of free memory: pages are read as needed"

@@ -29,6 +29,7 @@ class ModelOptions:
     gpu_layers: int | None = None  # negative: all
     device: str | None = None  # a name that `devices()` lists, e.g. "CUDA0"; "none" for the CPU alone
     load_mode: LoadMode = "auto"
+    repack: bool = True  # copy weights into the layout that computes fastest on this CPU
     lora: tuple[Lora, ...] = ()
     progress: Progress | None = field(default=None, compare=False)  # may raise to stop loading
 

@@ -81,6 +81,12 @@ class Vocabulary:
                 return buffer.raw[:n]
             size = -n  # the size it needs
 
+    def spell_out(self) -> None:
+        """Ask llama.cpp for every piece and keep none: a damaged vocabulary shows here."""
+        buffer, to_piece, handle = ctypes.create_string_buffer(64), self._lib.llama_token_to_piece, self._handle
+        for token in range(self.size):
+            to_piece(handle, token, buffer, 64, 0, True)
+
     def _check(self, token: int) -> None:
         if not 0 <= token < self.size:  # llama.cpp would end the process
             raise ModelError(f"{self._name} has no token {token}", f"its ids are 0..{self.size - 1}")
