@@ -36,9 +36,11 @@ class Engine:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self.target: Model = loaded.target
+        self.target: Model = loaded.target.model
+        self.draft: Model | None = loaded.draft.model if loaded.draft else None
         self.decoder: Decoder = loaded.decoder
-        self.template = Template(loaded.target)
+        self.template = Template(self.target)
+        self.notices = loaded.notices  # what to know about the pair
         self.n_ctx: int = loaded.decoder.target.n_ctx
         self._turn = threading.Lock()
         self._streaming: int | None = None  # the thread whose answer is under way

@@ -12,90 +12,152 @@ from typing import Any
 from nsd_local.catalog import ModelFile, Reporter, Silent, resolve
 from nsd_local.decoding.decoder import Decoder
 from nsd_local.drafting.draft import Proposer
+from nsd_local.drafting.lookup import Lookup
+from nsd_local.drafting.mixed import Mixed
 from nsd_local.drafting.model_draft import ModelDraft
+from nsd_local.engine.compatibility import check_pair
 from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
-from nsd_local.engine.options import ContextOptions, ModelOptions
-from nsd_local.errors import ModelError
+from nsd_local.engine.options import CacheType, ContextOptions, LoadMode, Lora, ModelOptions
+from nsd_local.errors import ModelError, NsdError
 from nsd_local.verification import warm_up
 
 DEFAULT_MODEL = "default"
+LOOKUP = ("ngram", "lookup")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How a pair is loaded. None leaves a choice to the program, which gives its reason (`Engine.describe`)."""
+    """How a pair is loaded. None leaves a choice to the program, which says why (`Engine.describe`)."""
 
     ctx: int | None = None  # tokens
     threads: int | None = None
     gpu_layers: int | None = None
     draft_gpu_layers: int | None = None  # None: as the target
+    device: str | None = None
+    draft_device: str | None = None
+    cache_type_k: CacheType = "f16"
+    cache_type_v: CacheType = "f16"
+    flash_attention: bool | None = None
+    mmap: bool | None = None
+    lora: tuple[Lora, ...] = ()
     offline: bool = False
-    reporter: Reporter = field(default_factory=Silent)
+    reporter: Reporter = field(default_factory=Silent, compare=False)
+
+    def target(self) -> ModelOptions:
+        return self._model(self.gpu_layers, self.device, self.lora)
+
+    def draft(self) -> ModelOptions:
+        layers = self.gpu_layers if self.draft_gpu_layers is None else self.draft_gpu_layers
+        return self._model(layers, self.draft_device or self.device, ())
+
+    def context(self, n_ctx: int | None = None) -> ContextOptions:
+        return ContextOptions(
+            n_ctx=n_ctx or self.ctx,
+            threads=self.threads,
+            cache_type_k=self.cache_type_k,
+            cache_type_v=self.cache_type_v,
+            flash_attention=self.flash_attention,
+        )
+
+    def _model(self, gpu_layers: int | None, device: str | None, lora: tuple[Lora, ...]) -> ModelOptions:
+        mode: LoadMode = "auto" if self.mmap is None else "mmap" if self.mmap else "none"
+        return ModelOptions(gpu_layers=gpu_layers, device=device, load_mode=mode, lora=lora)
+
+
+@dataclass(slots=True)
+class Part:
+    """A model in its role, with its memory."""
+
+    file: ModelFile
+    model: Model
+    context: Context
+
+    def describe(self) -> dict[str, Any]:
+        """For people and for JSON: which file this is, what its memory allows, what was chosen and why."""
+        return {
+            "name": self.file.name,
+            "path": str(self.file.path),
+            "sha256": self.file.sha256,
+            "licence": self.file.licence,
+            "description": self.model.description,
+            "memory": str(self.context.memory),
+            "choices": {name: str(choice) for name, choice in (self.model.choices | self.context.choices).items()},
+        }
 
 
 class Loaded:
-    """A target with its decoder, and everything that must be freed."""
+    """A target, what drafts for it, and their decoder; owns them all."""
 
-    def __init__(self, target: Model, decoder: Decoder, files: dict[str, ModelFile], owned: ExitStack) -> None:
-        self.target, self.decoder, self.files = target, decoder, files
-        self.load_s = 0.0
-        self._owned = owned
+    def __init__(self, target: Part, draft: Part | None, decoder: Decoder, notices: tuple[str, ...], load_s: float):
+        self.target, self.draft, self.decoder = target, draft, decoder
+        self.notices = notices
+        self.load_s = load_s
 
     def describe(self) -> dict[str, Any]:
-        """The models for people and for JSON."""
-        return {
-            role: {"name": file.name, "path": str(file.path), "sha256": file.sha256}
-            for role, file in self.files.items()
-        }
+        """Target and draft, the latter None where no model drafts."""
+        return {"target": self.target.describe(), "draft": self.draft.describe() if self.draft else None}
 
     def close(self) -> None:
-        """Contexts first, then models: the reverse of loading."""
-        self._owned.close()
+        """Contexts first, then models."""
+        self.decoder.close()
+        if self.draft:
+            self.draft.model.close()
+        self.target.model.close()
 
 
 def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadOptions) -> Loaded:
     """See `nsd_local.load`."""
     start = perf_counter()
-    warm = threading.Thread(target=warm_up, daemon=True)  # numba's kernels compile while the files are read
+    warm = threading.Thread(target=warm_up, daemon=True)  # kernels compile, or come from disk, while files are read
     warm.start()
-    with ExitStack() as owned:
-        file = resolve(str(model or DEFAULT_MODEL), offline=options.offline, reporter=options.reporter)
-        target = owned.enter_context(Model.load(file.path, ModelOptions(gpu_layers=options.gpu_layers)))
-        context = owned.enter_context(Context(target, _context(options)))
-        files = {"target": file}
-        proposer, off = _proposer(file, draft, target, options, owned, files)
-        decoder = Decoder(context, proposer, off=off)
+    with ExitStack() as undo:
+        target = _load(str(model or DEFAULT_MODEL), "target", options)
+        undo.callback(target.model.close)
+        drafter, proposer, notices, off = _draft(target, draft, options)
+        if drafter:
+            undo.callback(drafter.model.close)
+        if not target.context.memory.rollback:
+            proposer, off = None, f"drafting is off: {target.context.memory.reason}"
+        decoder = Decoder(target.context, proposer, off=off)
         warm.join()
-        loaded = Loaded(target, decoder, files, owned.pop_all())
-        loaded.load_s = perf_counter() - start
-        return loaded
+        undo.pop_all()
+    return Loaded(target, drafter, decoder, tuple(notices), perf_counter() - start)
 
 
-def _proposer(
-    file: ModelFile,
-    draft: str | Path | None,
-    target: Model,
-    options: LoadOptions,
-    owned: ExitStack,
-    files: dict[str, ModelFile],
-) -> tuple[Proposer | None, str]:
-    """What drafts, or None and why nothing does."""
-    wanted = str(draft) if draft is not None else file.draft
-    if wanted is None or wanted == "none":
-        return None, "drafting is off: no draft was given"
+def _load(spec: str, role: Any, options: LoadOptions, n_ctx: int | None = None) -> Part:
+    file = resolve(spec, role=role, offline=options.offline, reporter=options.reporter)
+    model = Model.load(file.path, options.target() if role == "target" else options.draft())
     try:
-        drafter = resolve(wanted, role="draft", offline=options.offline, reporter=options.reporter)
-        layers = options.gpu_layers if options.draft_gpu_layers is None else options.draft_gpu_layers
-        with ExitStack() as attempt:
-            model = attempt.enter_context(Model.load(drafter.path, ModelOptions(gpu_layers=layers)))
-            context = attempt.enter_context(Context(model, _context(options)))
-            owned.push(attempt.pop_all())
+        return Part(file, model, Context(model, options.context(n_ctx)))
+    except BaseException:
+        model.close()
+        raise
+
+
+def _draft(
+    target: Part, wanted: str | Path | None, options: LoadOptions
+) -> tuple[Part | None, Proposer | None, list[str], str]:
+    """(model, proposer, notices, why nothing drafts). Raises PairError for a draft that does not fit the target.
+
+    A draft that cannot be loaded does not stop the target: the reason becomes the visible line of every answer.
+    """
+    spec = str(wanted) if wanted is not None else target.file.draft or "ngram"
+    if spec == "none":
+        return None, None, [], "drafting is off: -d none"
+    if spec in LOOKUP:
+        return None, Lookup(), [], ""
+    mixed = spec == "auto"
+    if mixed and target.file.draft is None:
+        return None, Lookup(), [f"no draft model is known for {target.file.name}: prompt lookup alone drafts"], ""
+    try:
+        drafter = _load(str(target.file.draft) if mixed else spec, "draft", options, target.context.n_ctx)
     except ModelError as error:
-        return None, f"drafting is off: the draft failed to load ({error})"
-    files["draft"] = drafter
-    return ModelDraft(context, target.n_vocab), ""
-
-
-def _context(options: LoadOptions) -> ContextOptions:
-    return ContextOptions(n_ctx=options.ctx, threads=options.threads)
+        return None, None, [], f"drafting is off: the draft failed to load ({error})"
+    try:
+        notices = check_pair(target.model, drafter.model)
+    except NsdError:
+        drafter.model.close()
+        raise
+    proposer: Proposer = ModelDraft(drafter.context, target.model.n_vocab)
+    return drafter, Mixed(Lookup(), proposer) if mixed else proposer, notices, ""

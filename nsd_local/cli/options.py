@@ -6,14 +6,18 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from nsd_local.catalog import Reporter
 from nsd_local.decoding.settings import Settings
+from nsd_local.engine.options import CacheType, Lora
 from nsd_local.errors import UsageError
-from nsd_local.sampling.law import Law
-from nsd_local.verification.rules import parse_rule
+from nsd_local.loading import LoadOptions
+from nsd_local.sampling import Law, Penalties
+from nsd_local.verification.rule import Exact, Match, Nucleus, Rule
 
 MODELS, DRAFTING, SAMPLING, LENGTH, MACHINE = (
     "Models",
@@ -53,7 +57,9 @@ class Options:
         ),
     ] = None
     offline: Annotated[bool, _flag("--offline", panel=MODELS, help="Never reach for the network.")] = False
-    lora: Annotated[str | None, _flag("--lora", panel=MODELS, help="LoRA adapter (GGUF) on the target.")] = None
+    lora: Annotated[
+        list[Path] | None, _flag("--lora", panel=MODELS, help="LoRA adapter (GGUF) on the target; repeatable.")
+    ] = None
 
     rule: Annotated[
         str, _flag("--rule", panel=DRAFTING, help="Verification rule, such as nucleus, exact or topk:n=2.")
@@ -119,19 +125,45 @@ class Options:
         str | None, _flag("--device", panel=MACHINE, help="Device of the target, as doctor names it.")
     ] = None
     draft_device: Annotated[str | None, _flag("--draft-device", panel=MACHINE, help="Device of the draft.")] = None
-    cache_type_k: Annotated[str, _flag("--cache-type-k", panel=MACHINE, help="KV cache type of keys.")] = "f16"
-    cache_type_v: Annotated[str, _flag("--cache-type-v", panel=MACHINE, help="KV cache type of values.")] = "f16"
-    flash_attn: Annotated[str, _flag("--flash-attn", panel=MACHINE, help="auto, on or off.")] = "auto"
+    cache_type_k: Annotated[CacheType, _flag("--cache-type-k", panel=MACHINE, help="KV cache type of keys.")] = "f16"
+    cache_type_v: Annotated[CacheType, _flag("--cache-type-v", panel=MACHINE, help="KV cache type of values.")] = "f16"
+    flash_attn: Annotated[
+        Literal["auto", "on", "off"], _flag("--flash-attn", panel=MACHINE, help="auto, on or off.")
+    ] = "auto"
     mmap: Annotated[
-        bool,
-        _flag("--mmap/--no-mmap", panel=MACHINE, help="Map files: starts faster, takes up to twice the memory."),
-    ] = False
+        bool | None,
+        _flag(
+            "--mmap/--no-mmap",
+            panel=MACHINE,
+            help="Map files: starts faster, may take twice the memory.",
+            show_default="as the machine needs",
+        ),
+    ] = None
+
+    def loading(self, reporter: Reporter) -> LoadOptions:
+        """How the pair is loaded."""
+        return LoadOptions(
+            ctx=self.ctx,
+            threads=self.threads,
+            gpu_layers=self.gpu_layers,
+            draft_gpu_layers=self.draft_gpu_layers,
+            device=self.device,
+            draft_device=self.draft_device,
+            cache_type_k=self.cache_type_k,
+            cache_type_v=self.cache_type_v,
+            flash_attention=None if self.flash_attn == "auto" else self.flash_attn == "on",
+            mmap=self.mmap,
+            lora=tuple(Lora(path) for path in self.lora or ()),
+            offline=self.offline,
+            reporter=reporter,
+        )
 
     def settings(self) -> Settings:
         """The settings of one request."""
         return Settings(
+            penalties=Penalties(repeat=self.repeat_penalty),
             law=Law(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p),
-            rule=parse_rule(self.rule, theta=self.theta, strength=self.strength, cap=self.cap),
+            rule=_rule(self.rule, theta=self.theta, strength=self.strength, cap=self.cap),
             budget=self.budget,
             exact_first=self.exact_first,
             draft_tokens=_draft_tokens(self.draft_tokens),
@@ -139,6 +171,18 @@ class Options:
             stop=tuple(self.stop or ()),
             seed=self.seed,
         )
+
+
+def _rule(name: str, **parameters: float | None) -> Rule:
+    rules: dict[str, type[Rule]] = {rule.name: rule for rule in (Exact, Match, Nucleus)}
+    if name not in rules:
+        raise UsageError(f"there is no rule {name!r}", "", f"Rules: {', '.join(rules)}")
+    given = {key: value for key, value in parameters.items() if value is not None}
+    known = rules[name].__dataclass_fields__
+    for key in given:
+        if key not in known:
+            raise UsageError(f"the rule {name} has no --{key}")
+    return rules[name](**given)
 
 
 def _draft_tokens(text: str) -> int | Literal["auto"]:

@@ -18,6 +18,7 @@ class Rule:
 
     __slots__ = ()
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     name: ClassVar[str]
     formula: ClassVar[str]
     source: ClassVar[str]
