@@ -1,0 +1,1 @@
+"""The figures of a report. Drawn with matplotlib, which is needed only here."""
