@@ -24,7 +24,9 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The curves of one pair on one machine, by rising context.
+    """The curves of one pair on one machine, by rising context. The first one holds every measured n; the others may
+    hold fewer: where one lacks an n, the first curve's time is shifted by what the longer context adds to the
+    nearest n that both have.
 
     Between two measured contexts the same n is interpolated linearly; outside them the nearest curve holds.
     Across n nothing is interpolated, because these curves are not smooth: a pass over an n that was not
@@ -52,11 +54,8 @@ class Costs:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """The pass widths n measured at every context."""
-        common = set(self.curves[0].verify)
-        for curve in self.curves[1:]:
-            common &= set(curve.verify)
-        return tuple(sorted(common))
+        """The measured pass widths n."""
+        return tuple(sorted(self.curves[0].verify))
 
     @property
     def has_draft(self) -> bool:
@@ -64,11 +63,15 @@ class Costs:
 
     def verify(self, n: int, context: int) -> float:
         """Seconds of one target pass over n tokens with `context` tokens in memory."""
-        return self._at(context, [_point(curve.verify, n) for curve in self.curves])
+        first = self.curves[0].verify
+        return self._at(context, [_shifted(first, curve.verify, n) for curve in self.curves])
 
     def draft(self, n: int, context: int) -> float:
         """Seconds of one draft pass over n tokens; 0 where the pair has no draft model."""
-        return self._at(context, [_point(curve.draft, n) for curve in self.curves]) if self.has_draft else 0.0
+        if not self.has_draft:
+            return 0.0
+        first = self.curves[0].draft
+        return self._at(context, [_shifted(first, curve.draft, n) for curve in self.curves])
 
     def drafting(self, k: int, context: int, pending: int = 1) -> float:
         """Seconds to draft k tokens with a draft model that has `pending` tokens to read first."""
@@ -125,6 +128,14 @@ class Costs:
                 f"{type(error).__name__}: {error}",
                 'It needs {"curves": [{"context": 0, "verify": {"1": seconds}, "draft": {"1": seconds}}]}.',
             ) from error
+
+
+def _shifted(first: Mapping[int, float], points: Mapping[int, float], n: int) -> float:
+    """The time at n in `points`, a curve that may lack some of the measured n of `first`."""
+    if n in points or points is first:
+        return _point(points, n)
+    near = min(points, key=lambda m: abs(m - n))
+    return max(_point(first, n) + points[near] - _point(first, near), points[near] if near < n else 0.0)
 
 
 def _point(points: Mapping[int, float], n: int) -> float:

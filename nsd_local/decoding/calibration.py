@@ -1,0 +1,127 @@
+"""Calibrations kept over runs: measured once, valid for one machine, build, pair of files and settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter, strftime
+from typing import Any
+
+import psutil
+
+from nsd_local.catalog.home import home
+from nsd_local.catalog.store import write_atomically
+from nsd_local.decoding.calibrate import Calibration
+from nsd_local.decoding.costs import Costs
+from nsd_local.engine import library
+from nsd_local.engine.context import Context
+from nsd_local.errors import UsageError
+
+QUICK = 9.0  # seconds that the measurement on first use may take
+FORMAT = 1
+FEWEST = 4  # widths without which no draft length can be judged
+BUSY = 60.0  # percent of the processor that others use
+
+
+def calibrated(
+    target: Context,
+    draft: Context | None,
+    *,
+    seconds: float = QUICK,
+    again: bool = False,
+    say: Callable[[str], None] = lambda line: None,
+) -> Costs | None:
+    """The costs of this pair here: from the cache, else measured within `seconds` and kept.
+
+    The contexts must be empty. `again` measures anew. A cache that cannot be written costs a repetition, no more.
+    None where the machine is too busy to measure anything of use; a doubtful measurement is used but not kept.
+    """
+    known = None if again else recall(target, draft)
+    if known is not None:
+        return known
+    say(f"Measuring this pair on this machine, once (about {seconds:.0f} s)")
+    start, busy = perf_counter(), psutil.cpu_percent(0.1)
+    calibration = Calibration(target, draft, seconds)
+    costs = calibration.run()
+    if len(costs.widths) < FEWEST:
+        say("This machine is too slow or too busy to be measured in that time; speeds are learned while it runs")
+        return None
+    note = f"measured on {cpu_name()} in {perf_counter() - start:.1f} s, {strftime('%Y-%m-%d')}"
+    quiet = busy < BUSY and calibration.steady
+    if not quiet:
+        note += ", while others were using the machine; not kept"
+        say("Others are using this machine: it will be measured again next time")
+    costs = Costs(costs.curves, costs.overhead, note)
+    if quiet:
+        remember(target, draft, costs)
+    return costs
+
+
+def recall(target: Context, draft: Context | None) -> Costs | None:
+    """The kept calibration, if nothing that it depends on has changed."""
+    key = identity(target, draft)
+    try:
+        data = json.loads(_path(key).read_text(encoding="utf-8"))
+        return Costs.from_dict(data["costs"]) if data["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError, UsageError):
+        return None
+
+
+def remember(target: Context, draft: Context | None, costs: Costs) -> bool:
+    """Keep a calibration; False where the cache folder cannot be written."""
+    key = identity(target, draft)
+    try:
+        _path(key).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_path(key), json.dumps({"key": key, "costs": costs.to_dict()}, indent=1))
+    except OSError:
+        return False
+    return True
+
+
+def identity(target: Context, draft: Context | None) -> dict[str, Any]:
+    """Everything that a calibration depends on."""
+    return {
+        "format": FORMAT,
+        "cpu": cpu_name(),
+        "cores": [psutil.cpu_count(logical=False), os.cpu_count()],
+        "build": library.llama_version(),
+        "features": library.system_info(),
+        "target": _of(target),
+        "draft": None if draft is None else _of(draft),
+    }
+
+
+def cpu_name() -> str:
+    """The processor, for people."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith(("model name", "Model")):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _of(context: Context) -> dict[str, Any]:
+    file, options, plan = context.model.file, context.options, context.plan
+    return {
+        "file": str(file.path.resolve()),
+        "size": file.size,
+        "changed": file.path.stat().st_mtime_ns,
+        "header": file.header_sha256,
+        "gpu_layers": context.model.choices["gpu layers"].value,
+        "device": context.model.options.device,
+        "lora": [[str(adapter.path), adapter.scale] for adapter in context.model.options.lora],
+        "threads": plan.threads,
+        "batch": [options.n_batch, plan.n_ubatch],
+        "cache": [options.cache_type_k, options.cache_type_v, options.offload_cache, plan.flash_attention],
+    }
+
+
+def _path(key: dict[str, Any]) -> Path:
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return home() / "calibration" / f"{digest[:24]}.json"
