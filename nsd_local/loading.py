@@ -19,6 +19,7 @@ from nsd_local.engine.compatibility import check_pair
 from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import CacheType, ContextOptions, LoadMode, Lora, ModelOptions
+from nsd_local.engine.safe_open import ensure_openable
 from nsd_local.errors import ModelError, NsdError
 from nsd_local.verification import warm_up
 
@@ -127,6 +128,7 @@ def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadO
 
 def _load(spec: str, role: Any, options: LoadOptions, n_ctx: int | None = None) -> Part:
     file = resolve(spec, role=role, offline=options.offline, reporter=options.reporter)
+    ensure_openable(file.path, trusted=file.verified)
     model = Model.load(file.path, options.target() if role == "target" else options.draft())
     try:
         return Part(file, model, Context(model, options.context(n_ctx)))

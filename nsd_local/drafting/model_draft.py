@@ -34,7 +34,7 @@ class ModelDraft:
         self._q = Shape(n_vocab)
 
     def begin(self, tokens: Sequence[int]) -> Iterator[int]:
-        self._known = list(tokens)
+        self._known = [self._readable(token) for token in tokens]
         fits = min(len(tokens) - 1, self.context.n_ctx)
         return prefill(self.context, self._known[:fits])
 
@@ -75,11 +75,11 @@ class ModelDraft:
         return Draft(np.array(drafted, dtype=np.int32), self._logits[: len(drafted)], self.name)
 
     def commit(self, tokens: Sequence[int]) -> None:
-        """Memory after a round with n known tokens and a accepted drafts: it evaluated the n and d1..d(k-1), so it keeps
-        n + min(a, k-1) tokens and lacks d_k after a full acceptance (DESIGN: memory bookkeeping)."""
+        """Memory after a round with n known tokens and a accepted drafts: it evaluated the n and d1..d(k-1), so it
+        keeps n + min(a, k-1) tokens and lacks d_k after a full acceptance (docs/how_it_works.md: memory)."""
         held = self.context.tokens
         keep = len(self._known)
-        self._known.extend(tokens)
+        self._known.extend(self._readable(token) for token in tokens)
         while keep < min(len(held), len(self._known)) and held[keep] == self._known[keep]:
             keep += 1
         self.context.rewind(min(keep, len(held)))
@@ -87,6 +87,10 @@ class ModelDraft:
     def forget(self) -> None:
         self._known = []
         self.context.clear()
+
+    def _readable(self, token: int) -> int:
+        """A token that only the target knows is read as token 0: whatever q follows is what drafts are drawn from."""
+        return token if token < self.context.n_vocab else 0
 
     def close(self) -> None:
         self.context.close()
