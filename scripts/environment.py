@@ -1,6 +1,6 @@
 """The project's virtual environment, `.venv`: made, filled and kept up to date with nothing but a Python.
 
-Used by `quickstart.py` and `test.py`. It is filled again only when `pyproject.toml` or the Python changes.
+Used by `quickstart.py` and `test.py`. It is filled again only when `pyproject.toml` or its Python changes.
 """
 
 from __future__ import annotations
@@ -45,36 +45,35 @@ def ensure(extras: tuple[str, ...] = ()) -> None:
     if sys.version_info < OLDEST:
         found = ".".join(map(str, sys.version_info[:3]))
         raise SystemExit(f"nsd-local needs Python {OLDEST[0]}.{OLDEST[1]} or newer; this is {found}.")
-    wanted, present = _stamp(extras), _read_stamp()
-    if present is not None and present[0] == wanted[0] and wanted[1] <= present[1]:
+    version = _version()
+    filled_from, present = _read_stamp()
+    if version and filled_from == _fingerprint(version) and set(extras) <= present:
         return
-    if not _works():
+    if not version:
         _make()
-    extras = tuple(sorted(wanted[1] | (present[1] if present else set())))
+    extras = tuple(sorted({*extras, *present}))
     _install(extras)
-    STAMP.write_text(" ".join((wanted[0], *extras)), encoding="utf-8")
+    STAMP.write_text(" ".join((_fingerprint(_version()), *extras)), encoding="utf-8")
 
 
-def _stamp(extras: tuple[str, ...]) -> tuple[str, set[str]]:
-    """What the environment must have been filled from, and which extras with."""
-    facts = (ROOT / "pyproject.toml").read_bytes() + f"{sys.version_info[:2]} {ROOT}".encode()
-    return hashlib.sha256(facts).hexdigest(), set(extras)
+def _fingerprint(version: str) -> str:
+    """What the environment must have been filled from."""
+    return hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + f"{version} {ROOT}".encode()).hexdigest()
 
 
-def _read_stamp() -> tuple[str, set[str]] | None:
-    if not _works() or not STAMP.exists():
-        return None
-    words = STAMP.read_text(encoding="utf-8").split()
-    return (words[0], set(words[1:])) if words else None
+def _read_stamp() -> tuple[str, set[str]]:
+    """What it was filled from, and which extras with."""
+    words = STAMP.read_text(encoding="utf-8").split() if STAMP.exists() else []
+    return (words[0], set(words[1:])) if words else ("", set())
 
 
-def _works() -> bool:
-    """Is there a Python in the environment, of the version that runs this?"""
+def _version() -> str:
+    """The version of the environment's Python; empty where there is none that will do."""
     if not python().exists():
-        return False
-    ask = [str(python()), "-c", "import sys, pip; print(sys.version_info[:2])"]
-    answer = subprocess.run(ask, capture_output=True, text=True, check=False)
-    return answer.returncode == 0 and answer.stdout.strip() == str(sys.version_info[:2])
+        return ""
+    ask = f"import sys; assert sys.version_info >= {OLDEST}; import pip; print(sys.version)"
+    answer = subprocess.run([str(python()), "-c", ask], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
 def _make() -> None:
