@@ -46,7 +46,11 @@ class DecodeError(NsdError):
     """llama.cpp could not evaluate a batch, or a memory could not be rolled back."""
 
 
-class Cancelled(NsdError):
+class SessionError(NsdError):
+    """A saved session that could not be written, or does not belong to this program, model or setting."""
+
+
+class Cancelled(NsdError):  # noqa: N818  not a failure
     """The consumer asked to stop. Raised inside long work (prefill, download), never shown as a failure."""
 
     exit_code = 130

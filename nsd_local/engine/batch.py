@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,3 +44,19 @@ class Batch:
 
     def close(self) -> None:
         self._free()
+
+
+def split(n: int, rows: int, capacity: int, max_outputs: int) -> Iterator[tuple[slice, int]]:
+    """Cuts `n` tokens, logits wanted for the last `rows`, into calls: (which tokens, rows of logits among them).
+
+    The rows come from one call where they fit into `max_outputs`, from several otherwise.
+    """
+    tail = rows if rows > max_outputs else min(n, capacity)
+    for at in range(0, n - tail, capacity):
+        yield slice(at, min(at + capacity, n - tail)), 0
+    if rows <= max_outputs:
+        yield slice(n - tail, n), rows
+        return
+    for at in range(n - rows, n, max_outputs):
+        end = min(at + max_outputs, n)
+        yield slice(at, end), end - at

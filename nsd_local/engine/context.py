@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -13,15 +12,16 @@ from numpy.typing import NDArray
 
 from nsd_local.engine import library
 from nsd_local.engine.abort import Abort
-from nsd_local.engine.batch import Batch
+from nsd_local.engine.batch import Batch, split
 from nsd_local.engine.checkpoints import Checkpoints
 from nsd_local.engine.context_plan import plan
-from nsd_local.engine.memory import MemoryVerdict, verdict
+from nsd_local.engine.judging import judge
+from nsd_local.engine.memory import UNKNOWN, Rewound
 from nsd_local.engine.model import Model
-from nsd_local.engine.native import create, granted_window
+from nsd_local.engine.native import create
 from nsd_local.engine.options import ContextOptions
 from nsd_local.engine.prefill import prefill
-from nsd_local.errors import Cancelled, DecodeError, ModelError
+from nsd_local.errors import Cancelled, DecodeError
 
 _SPACING = 16  # tokens between checkpoints while single tokens are evaluated
 _CODES = {
@@ -31,16 +31,6 @@ _CODES = {
     -2: "there was not enough memory for computing",
     -3: "the computation failed",
 }
-
-
-@dataclass(slots=True)
-class Rewound:
-    """How rewinds went so far."""
-
-    removed: int = 0  # by cutting off the end, or to a snapshot
-    restored: int = 0  # by a checkpoint
-    refilled: int = 0  # by starting over
-    evaluated: int = 0  # tokens that restored and refilled rewinds evaluated again
 
 
 class Context:
@@ -65,13 +55,14 @@ class Context:
         self._memory = lib.llama_get_memory(self._handle)
         self.n_batch: int = min(options.n_batch, lib.llama_n_batch(self._handle))
         self.max_outputs = min(options.max_outputs, self.n_batch)
-        self._snapshots: int = lib.llama_n_rs_seq(self._handle)
+        self.snapshots: int = lib.llama_n_rs_seq(self._handle)  # granted
         self._undoable = 0  # tokens that snapshots can take back now
         self._batch = Batch(self.n_batch, max(self.n_ctx, 2))
-        self._checkpoints = Checkpoints(self._handle)
+        self.checkpoints = Checkpoints(self._handle)
+        self.memory = UNKNOWN
         model.attach(self)
         try:
-            self.memory = self._judge()
+            self.memory = judge(self)
         except BaseException:
             self.close()
             raise
@@ -123,28 +114,22 @@ class Context:
             why = _CODES.get(code, "the computation failed")
             raise DecodeError(f"llama.cpp could not evaluate {n:,} tokens (code {code})", " ".join([why, *lines[:1]]))
         self.tokens.extend(tokens if isinstance(tokens, list) else (int(token) for token in tokens))
-        self._undoable = min(n - 1, self._snapshots)
+        self._undoable = min(n - 1, self.snapshots)
 
     def _evaluate_parts(self, tokens: Sequence[int] | NDArray[np.int32], rows: int) -> NDArray[np.float32]:
-        """More than one llama_decode: long texts, or more rows than fit into the output buffer."""
-        n, before = len(tokens), len(self.tokens)
-        gather = rows > self.max_outputs
-        tail = rows if gather else min(n, self.n_batch)
+        """More than one llama_decode: long texts, or more rows than fit into the output buffer (copied then)."""
+        before, filled = len(self.tokens), 0
+        gathered = np.empty((rows if rows > self.max_outputs else 0, self.n_vocab), dtype=np.float32)  # (rows, V)
         try:
-            for at in range(0, n - tail, self.n_batch):
-                self._evaluate_part(tokens[at : min(at + self.n_batch, n - tail)], 0)
-            if not gather:
-                self._evaluate_part(tokens[n - tail :], rows)
-                return self._logits(rows)
-            gathered = np.empty((rows, self.n_vocab), dtype=np.float32)  # (rows, V)
-            for at in range(0, rows, self.max_outputs):
-                part = tokens[n - rows + at : n - rows + min(at + self.max_outputs, rows)]
-                self._evaluate_part(part, len(part))
-                gathered[at : at + len(part)] = self._logits(len(part))
-            return gathered
+            for part, wanted in split(len(tokens), rows, self.n_batch, self.max_outputs):
+                self._evaluate_part(tokens[part], wanted)
+                if len(gathered):
+                    gathered[filled : filled + wanted] = self._logits(wanted)
+                    filled += wanted
         except DecodeError:
             self._take_back(before)
             raise
+        return gathered if len(gathered) else self._logits(rows)
 
     def _logits(self, rows: int) -> NDArray[np.float32]:
         if not rows:
@@ -227,12 +212,12 @@ class Context:
             return False
         del self.tokens[n:]
         self._undoable = 0  # a snapshot can be taken once before the next evaluation
-        self._checkpoints.drop_after(n)
+        self.checkpoints.drop_after(n)
         return True
 
     def _restore_or_refill(self, n: int) -> None:
         kept = self.tokens[:n]
-        restored = self._checkpoints.restore(n) if self.memory.needs_checkpoints else None
+        restored = self.checkpoints.restore(n) if self.memory.needs_checkpoints else None
         if restored is not None and self._cut(restored):
             self.rewound.restored += 1
         else:
@@ -246,21 +231,21 @@ class Context:
     def mark(self) -> None:
         """Say that the tokens to come may be taken back: memories that need it copy their state here."""
         if self.memory.method in ("snapshots", "checkpoints") and self.tokens:
-            self._checkpoints.save(len(self.tokens), anchor=False)
+            self.checkpoints.save(len(self.tokens), anchor=False)
 
     def anchor(self) -> None:
         """`mark`, to be kept longer: the end of a prompt, where an edited or regenerated turn goes back to."""
         if self.memory.needs_checkpoints and self.memory.method != "none" and self.tokens:
             if self.memory.method == "remove" and self.memory.max_rollback is None:
                 return
-            self._checkpoints.save(len(self.tokens), anchor=True)
+            self.checkpoints.save(len(self.tokens), anchor=True)
 
     def _mark_before(self, n: int, rows: int) -> None:
         """A checkpoint before tokens that may be taken back: several at once, or now and then single ones."""
         if not rows or not self.tokens or self.memory.method not in ("snapshots", "checkpoints"):
             return
-        speculative = n > 1 and n - 1 > self._snapshots
-        if speculative or len(self.tokens) - self._checkpoints.last >= _SPACING:
+        speculative = n > 1 and n - 1 > self.snapshots
+        if speculative or len(self.tokens) - self.checkpoints.last >= _SPACING:
             self.mark()
 
     def _recover(self, code: int, start: int) -> None:
@@ -272,7 +257,7 @@ class Context:
 
     def _take_back(self, n: int) -> None:
         """Back to n tokens without evaluating anything; to none where that cannot be."""
-        if self._checkpoints.restore(n) == n and self._cut(n):
+        if self.checkpoints.restore(n) == n and self._cut(n):
             return
         if self.memory.method == "remove" and n and self._remove(n):
             return
@@ -282,43 +267,21 @@ class Context:
         self._lib.llama_memory_clear(self._memory, False)
         self.tokens.clear()
         self._undoable = 0
-        self._checkpoints.drop_after(0)
+        self.checkpoints.drop_after(0)
 
     def clear(self) -> None:
         """Forget everything."""
         if self._handle is not None:
             self._clear()
 
-    # Life
+    def adopt(self, tokens: Sequence[int]) -> None:
+        """Say that the native memory now holds exactly `tokens`: a restored session."""
+        self.tokens = list(tokens)
+        self._undoable = 0
+        self.checkpoints.clear()
+        self.anchor()
 
-    def _judge(self) -> MemoryVerdict:
-        """Evaluates two tokens and looks what can be taken back. Also warms the buffers up."""
-        self.memory = MemoryVerdict("plain", "none", 0, "not known yet")
-        model, plain = self.model, not self._snapshots
-        token = max(0, model.vocabulary.bos)
-        try:
-            self.evaluate([token, token][: self.n_ctx], rows=1)
-        except DecodeError as error:
-            raise ModelError(f"{model.path} cannot be evaluated", str(error), "Choose another model") from error
-        state = self._checkpoints.state_size() if model.is_recurrent or model.is_hybrid or self._snapshots else 0
-        removable = (
-            plain
-            and not (model.is_recurrent or model.is_hybrid)
-            and bool(self._lib.llama_memory_seq_rm(self._memory, 0, 1, -1))
-        )
-        if plain and not removable and not state:
-            state = self._checkpoints.state_size()
-        self._clear()
-        return verdict(
-            recurrent=model.is_recurrent,
-            hybrid=model.is_hybrid,
-            window=model.n_window,
-            window_full=self.plan.swa_full,
-            window_cells=granted_window(model, self.plan),
-            snapshots=self._snapshots,
-            removable=removable,
-            state=state,
-        )
+    # Life
 
     @property
     def handle(self) -> Any:
@@ -329,7 +292,7 @@ class Context:
 
     def close(self) -> None:
         """Free everything native. May be called twice."""
-        self._checkpoints.clear()
+        self.checkpoints.clear()
         self._batch.close()
         self._free()
         self._handle = None

@@ -37,6 +37,19 @@ class MemoryVerdict:
         return f"{self.kind}: {self.reason}"
 
 
+@dataclass(slots=True)
+class Rewound:
+    """How rewinds went so far."""
+
+    removed: int = 0  # by cutting off the end, or to a snapshot
+    restored: int = 0  # by a checkpoint
+    refilled: int = 0  # by starting over
+    evaluated: int = 0  # tokens that restored and refilled rewinds evaluated again
+
+
+UNKNOWN = MemoryVerdict("plain", "none", 0, "not known yet")
+
+
 def verdict(
     *,
     recurrent: bool,
