@@ -110,7 +110,7 @@ def stats(talk: Talk, argument: str) -> None:
     whole = Summary([round_ for answer in answers for round_ in answer.rounds])
     speed = f", {whole.tokens_per_second:.1f} tok/s" if whole.tokens_per_second else ""
     print(
-        f"conversation: {len(answers)} answers, {len(whole.tokens):,} tokens{speed}, "
+        f"conversation: {len(answers)} answer{'' if len(answers) == 1 else 's'}, {len(whole.tokens):,} tokens{speed}, "
         f"deviation {whole.deviation_sum:.2g} total"
     )
 

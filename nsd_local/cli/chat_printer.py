@@ -9,7 +9,6 @@ from nsd_local.chat.reasoning import Piece, ReasoningSplitter
 from nsd_local.cli.generate import Printer
 from nsd_local.decoding.records import Result
 
-
 # Control characters of an answer could move the cursor, set the title, or write to the clipboard: they are shown as
 # pictures (U+2400 and up), line feed and tab apart.
 PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}

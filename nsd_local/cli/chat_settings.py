@@ -29,6 +29,7 @@ NAMES = (
     "max-tokens",
     "stop",
 )
+OF_RULES = ("theta", "strength", "cap")
 SHORT = {"k": "draft-tokens", "n": "max-tokens"}
 UNSET = ("default", "none", "off")
 
@@ -45,7 +46,13 @@ def changed(options: Options, name: str, value: str) -> Options:
         )
     entry = next(entry for entry in fields(Options) if _flag(entry) == name)
     new = replace(options, **{entry.name: _default(entry) if value in UNSET else _parse(entry, name, value)})
-    new.settings()  # raises where the value makes no sense
+    try:
+        new.settings()
+    except UsageError:
+        if name != "rule":
+            raise
+        new = replace(new, **dict.fromkeys(OF_RULES))  # what the last rule was given means nothing to this one
+        new.settings()
     return new
 
 
