@@ -51,9 +51,7 @@ def predict(
             parts.append(_play(trace, kept, costs, seed))
         else:
             parts.append(_expect(trace.prompt_tokens, kept, costs, k))
-    return Prediction(
-        k, sum(p.tokens for p in parts), sum(p.rounds for p in parts), sum(p.seconds for p in parts)
-    )
+    return Prediction(k, sum(p.tokens for p in parts), sum(p.rounds for p in parts), sum(p.seconds for p in parts))
 
 
 def _expect(start: int, kept: Sequence[float], costs: Costs, k: int) -> Prediction:
@@ -85,9 +83,7 @@ def _play(trace: Trace, kept: Sequence[float], costs: Costs, seed: int) -> Predi
     return Prediction("auto", len(trace), len(rounds), sum(round.times.total for round in rounds))
 
 
-def play(
-    trace: Trace, kept: Sequence[float], costs: Costs, length: Adaptive, rng: np.random.Generator
-) -> list[Round]:
+def play(trace: Trace, kept: Sequence[float], costs: Costs, length: Adaptive, rng: np.random.Generator) -> list[Round]:
     """The rounds that `length` would have run: drafts at position t are kept with probability kept[t]."""
     n, t, read = len(kept), 0, 0  # `read`: positions that the draft model has in memory
     rounds: list[Round] = []
@@ -120,9 +116,7 @@ def _drafted(trace: Trace, t: int, most: int, length: Adaptive) -> tuple[int, in
     return most, most
 
 
-def _round(
-    index: int, context: int, k: int, why: str, kept: Sequence[float], accepted: int, times: Times
-) -> Round:
+def _round(index: int, context: int, k: int, why: str, kept: Sequence[float], accepted: int, times: Times) -> Round:
     processed = min(k, accepted + 1)
     token = Token(0, "", "plain", 1.0, None, 1, None, 0.0, index)
     divergence = tuple(1.0 - value for value in kept[:processed])
