@@ -48,7 +48,7 @@ def predict(
     for trace in traces:
         kept = trace.acceptance(rule, exact_first) if k != 0 else [0.0] * len(trace)
         if k == "auto":
-            parts.append(_play(trace, kept, costs, seed))
+            parts.append(_play(trace, kept, costs, seed + len(parts)))
         else:
             parts.append(_expect(trace.prompt_tokens, kept, costs, k))
     return Prediction(k, sum(p.tokens for p in parts), sum(p.rounds for p in parts), sum(p.seconds for p in parts))
