@@ -44,7 +44,7 @@ def predict(
     A fixed k is summed exactly over every way the rounds may fall; `auto` plays the real controller once
     per trace.
     """
-    parts = []
+    parts: list[Prediction] = []
     for trace in traces:
         kept = trace.acceptance(rule, exact_first) if k != 0 else [0.0] * len(trace)
         if k == "auto":
