@@ -8,7 +8,7 @@ with nsd_local.load() as engine:                      # the default pair; any ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from nsd_local.decoding.events import Event, Finished
 from nsd_local.decoding.records import Result
 from nsd_local.decoding.settings import Settings
 from nsd_local.engine.model import Model
+from nsd_local.engine.session_file import restore_session, save_session
 from nsd_local.errors import UsageError
 from nsd_local.loading import Loaded, LoadOptions, load_pair
 
@@ -99,6 +100,17 @@ class Engine:
     def describe(self) -> dict[str, Any]:
         """What is loaded, for the JSON document: files, names, memory verdicts, automatic choices."""
         return self._loaded.describe()
+
+    def save(self, path: Path | str, note: Mapping[str, Any] | None = None) -> None:
+        """Writes the memories and a note to a session file, atomically. Raises SessionError."""
+        save_session(Path(path), self._loaded.contexts, note)
+
+    def restore(self, path: Path | str) -> dict[str, Any]:
+        """Brings the memories to what a session file holds; returns its note.
+
+        Raises SessionError with the reason for any other file.
+        """
+        return restore_session(Path(path), self._loaded.contexts)
 
     def close(self) -> None:
         """Frees contexts, then models."""

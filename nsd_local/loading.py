@@ -10,6 +10,8 @@ from time import perf_counter
 from typing import Any
 
 from nsd_local.catalog import ModelFile, Reporter, Silent, resolve
+from nsd_local.decoding.adaptive import Adaptive
+from nsd_local.decoding.calibration import calibrated
 from nsd_local.decoding.decoder import Decoder
 from nsd_local.drafting.draft import Proposer
 from nsd_local.drafting.lookup import Lookup
@@ -42,6 +44,7 @@ class LoadOptions:
     flash_attention: bool | None = None
     mmap: bool | None = None
     lora: tuple[Lora, ...] = ()
+    calibrate: bool = True  # measure the pair once where k is automatic; else speeds are learned while it runs
     offline: bool = False
     reporter: Reporter = field(default_factory=Silent, compare=False)
 
@@ -95,6 +98,11 @@ class Loaded:
         self.notices = notices
         self.load_s = load_s
 
+    @property
+    def contexts(self) -> dict[str, Context]:
+        """The memories by role."""
+        return {"target": self.target.context} | ({"draft": self.draft.context} if self.draft else {})
+
     def describe(self) -> dict[str, Any]:
         """Target and draft, the latter None where no model drafts."""
         return {"target": self.target.describe(), "draft": self.draft.describe() if self.draft else None}
@@ -105,6 +113,24 @@ class Loaded:
         if self.draft:
             self.draft.model.close()
         self.target.model.close()
+
+
+class Tuned:
+    """Makes the automatic draft length when it is first needed, from the pair's calibration on this machine."""
+
+    def __init__(self, decoder: Decoder, target: Part, draft: Part | None, options: LoadOptions) -> None:
+        self._decoder, self._target, self._draft, self._options = decoder, target, draft, options
+        self._length: Adaptive | None = None
+
+    def __call__(self) -> Adaptive:
+        if self._length is None:
+            costs = None
+            if self._options.calibrate:
+                self._decoder.forget()  # the measurement needs both memories
+                draft = self._draft.context if self._draft else None
+                costs = calibrated(self._target.context, draft, say=self._options.reporter.say)
+            self._length = Adaptive(costs)
+        return self._length
 
 
 def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadOptions) -> Loaded:
@@ -121,6 +147,7 @@ def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadO
         if not target.context.memory.rollback:
             proposer, off = None, f"drafting is off: {target.context.memory.reason}"
         decoder = Decoder(target.context, proposer, off=off)
+        decoder.adaptive = Tuned(decoder, target, drafter, options)
         warm.join()
         undo.pop_all()
     return Loaded(target, drafter, decoder, tuple(notices), perf_counter() - start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,7 +34,7 @@ def generate(
     tokens: Annotated[bool, typer.Option("--tokens", help="With --json: list every token.")] = False,
     stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Print the answer as it comes.")] = True,
     show_kinds: Annotated[bool, typer.Option("--show-kinds", help="Colour the tokens by how they came about.")] = False,
-    session: Annotated[str | None, typer.Option("--session", help="Load and save the memories in this file.")] = None,
+    session: Annotated[Path | None, typer.Option("--session", help="Load and save the memories in this file.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Say what was chosen automatically, and why.")] = False,
 ) -> None:
     """Answer one prompt."""
@@ -44,12 +45,12 @@ def generate(
             "--system has no place in --raw", "without a chat template there are no roles", "Drop one of them"
         )
     with load_engine(options, verbose=verbose) as engine, Interrupt() as interrupt:
-        if session:
+        if session is not None and session.expanduser().exists():
             engine.restore(session)
         events = engine.stream(text, settings, raw=raw, system=options.system, cancelled=interrupt.asked)
         show = not as_json
         result = Printer(stream=stream and show, show_kinds=show_kinds and show).run(events)
-        if session:
+        if session is not None:
             engine.save(session)
         if not stream and not as_json:
             print(result.text)

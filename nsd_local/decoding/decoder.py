@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
+from nsd_local.decoding.adaptive import Adaptive
 from nsd_local.decoding.controller import Choice, DraftLength, Fixed
 from nsd_local.decoding.events import Event, Finished, Notice, Prefill, Step
 from nsd_local.decoding.records import Round
@@ -40,12 +41,12 @@ class Decoder:
         proposer: Proposer | None = None,
         *,
         off: str = "",
-        adaptive: Callable[[], DraftLength] | None = None,
+        adaptive: Callable[[], DraftLength] = Adaptive,
     ) -> None:
         self.target = target
         self.proposer = proposer
-        self.off = off or ("" if proposer else "no draft was given")
-        self._adaptive = adaptive
+        self.off = off or ("" if proposer else "drafting is off: there is nothing to draft with")
+        self.adaptive = adaptive  # makes the automatic draft length
         self._verifier = Verifier(target.n_vocab, LONGEST_DRAFT)
 
     def stream(
@@ -58,7 +59,7 @@ class Decoder:
         self._check(prompt)
         length = self._length(settings)
         length.begin(metered=settings.meter, reproducible=settings.seed is not None)
-        drafting = self.proposer is not None and not (isinstance(length, Fixed) and length.k == 0)
+        drafting = not (isinstance(length, Fixed) and length.k == 0)
         request = Request(prompt, settings, self.target.model, length, drafting)
         if not drafting:
             yield from self._notify(request, self.off or length.verdict())
@@ -74,6 +75,8 @@ class Decoder:
                     yield Step(*self._round(request))
         except Cancelled:
             request.finish_reason = "cancelled"
+        if drafting and request.rounds and not any(round_.k for round_ in request.rounds):
+            yield from self._notify(request, length.verdict())
         rest = request.text.flush()
         yield Finished(request.result(), rest)
 
@@ -137,7 +140,7 @@ class Decoder:
             choice.k,
             request.draft_law,
             request.rng,
-            request.length.proceed,
+            None if isinstance(request.length, Fixed) else request.length.proceed,
             source=choice.source,
             adjust=request.adjust,
         )
@@ -166,11 +169,10 @@ class Decoder:
             yield Notice(text)
 
     def _length(self, settings: Settings) -> DraftLength:
-        if settings.draft_tokens != "auto":
-            return Fixed(settings.draft_tokens)
-        if self._adaptive is None:
-            return Fixed(4)
-        return self._adaptive()
+        """How k is chosen in this request."""
+        if self.proposer is None or not settings.rule.drafts:
+            return Fixed(0)
+        return self.adaptive() if settings.draft_tokens == "auto" else Fixed(settings.draft_tokens)
 
     def _check(self, prompt: Sequence[int]) -> None:
         if not prompt:

@@ -10,14 +10,12 @@ from nsd_local.sampling.law import Law
 from nsd_local.sampling.penalties import Penalties
 from nsd_local.verification.rule import Nucleus, Rule
 
-DEFAULT_DRAFT_TOKENS = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one request; change one with `dataclasses.replace`.
 
-    `draft_tokens` is k: a fixed number, 0 for plain decoding, or "auto". `max_tokens` None means until the model
+    `draft_tokens` is k: "auto" (what pays here), a fixed number, or 0 for plain decoding. `max_tokens` None means until the model
     stops or the context is full. `seed` None draws a fresh one, which the result names. `budget` bounds the
     deviation summed over the request; `exact_first` is the number of emitted tokens verified exactly before the
     rule applies. `relax_point_mass` applies the rule to point-mass drafts too (DESIGN: off by default).
@@ -30,7 +28,7 @@ class Settings:
     budget: float | None = None
     exact_first: int = 2
     relax_point_mass: bool = False
-    draft_tokens: int | Literal["auto"] = DEFAULT_DRAFT_TOKENS
+    draft_tokens: int | Literal["auto"] = "auto"
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
