@@ -8,7 +8,7 @@ import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter, strftime
+from time import perf_counter, strftime, time
 from typing import Any
 
 import psutil
@@ -25,6 +25,7 @@ QUICK = 9.0  # seconds that the measurement on first use may take
 FORMAT = 1
 FEWEST = 4  # widths without which no draft length can be judged
 BUSY = 60.0  # percent of the processor that others use
+DOUBTFUL = 3600.0  # seconds that a measurement taken meanwhile is used
 
 
 def calibrated(
@@ -38,7 +39,8 @@ def calibrated(
     """The costs of this pair here: from the cache, else measured within `seconds` and kept.
 
     The contexts must be empty. `again` measures anew. A cache that cannot be written costs a repetition, no more.
-    None where the machine is too busy to measure anything of use; a doubtful measurement is used but not kept.
+    None where the machine is too busy to measure anything of use; a doubtful measurement is used, but measured
+    again after `DOUBTFUL` seconds.
     """
     known = None if again else recall(target, draft)
     if known is not None:
@@ -51,13 +53,12 @@ def calibrated(
         say("This machine is too slow or too busy to be measured in that time; speeds are learned while it runs")
         return None
     note = f"measured on {cpu_name()} in {perf_counter() - start:.1f} s, {strftime('%Y-%m-%d')}"
-    quiet = busy < BUSY and calibration.steady
-    if not quiet:
-        note += ", while others were using the machine; not kept"
-        say("Others are using this machine: it will be measured again next time")
+    doubtful = busy > BUSY or not calibration.steady
+    if doubtful:
+        note += ", while others were using the machine"
+        say("Others are using this machine: it will be measured again later")
     costs = Costs(costs.curves, costs.overhead, note)
-    if quiet:
-        remember(target, draft, costs)
+    remember(target, draft, costs, good_for=DOUBTFUL if doubtful else None)
     return costs
 
 
@@ -66,17 +67,19 @@ def recall(target: Context, draft: Context | None) -> Costs | None:
     key = identity(target, draft)
     try:
         data = json.loads(_path(key).read_text(encoding="utf-8"))
-        return Costs.from_dict(data["costs"]) if data["key"] == key else None
+        expired = data["until"] is not None and time() > data["until"]
+        return Costs.from_dict(data["costs"]) if data["key"] == key and not expired else None
     except (OSError, ValueError, KeyError, TypeError, UsageError):
         return None
 
 
-def remember(target: Context, draft: Context | None, costs: Costs) -> bool:
-    """Keep a calibration; False where the cache folder cannot be written."""
+def remember(target: Context, draft: Context | None, costs: Costs, *, good_for: float | None = None) -> bool:
+    """Keep a calibration, for `good_for` seconds or for good; False where the cache folder cannot be written."""
     key = identity(target, draft)
+    until = None if good_for is None else time() + good_for
     try:
         _path(key).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_path(key), json.dumps({"key": key, "costs": costs.to_dict()}, indent=1))
+        write_atomically(_path(key), json.dumps({"key": key, "until": until, "costs": costs.to_dict()}, indent=1))
     except OSError:
         return False
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -90,13 +91,15 @@ def test_it_is_kept_and_found_again(
     assert [path.suffix for path in (home / "calibration").iterdir()] == [".json"], "no half-written files"
 
 
-def test_a_doubtful_measurement_is_used_but_not_kept(
+def test_a_doubtful_measurement_is_used_for_a_while(
     contexts: tuple[Context, Context], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Calibration, "steady", False)
     costs = calibrated(*contexts, seconds=60.0)
     assert costs is not None
     assert "others were using the machine" in costs.note
+    assert recall(*contexts) == costs
+    monkeypatch.setattr(calibration, "time", lambda: time.time() + calibration.DOUBTFUL + 1)
     assert recall(*contexts) is None
 
 
@@ -126,7 +129,12 @@ def test_a_damaged_file_in_the_cache_is_measured_again(contexts: tuple[Context, 
     target, draft = contexts
     remember(target, draft, measured(target, draft))
     (path,) = (home / "calibration").iterdir()
-    for content in ("", "{", "[]", json.dumps({"key": identity(target, draft), "costs": {"curves": []}})):
+    for content in (
+        "",
+        "{",
+        "[]",
+        json.dumps({"key": identity(target, draft), "until": None, "costs": {"curves": []}}),
+    ):
         path.write_text(content)
         assert recall(target, draft) is None
 
