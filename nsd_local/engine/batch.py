@@ -37,10 +37,12 @@ class Batch:
         self._wanted[n - rows : n] = 1
         self.native.n_tokens = n
 
-    def lowest_and_highest(self) -> tuple[int, int]:
-        """Of the token ids in the batch."""
+    def outside(self, n_vocab: int) -> int | None:
+        """A token id in the batch that the vocabulary does not have."""
         used = self._token[: self.native.n_tokens]
-        return int(used.min()), int(used.max())
+        if used.view(np.uint32).max() < n_vocab:  # negative ids are huge here
+            return None
+        return int(used[(used < 0) | (used >= n_vocab)][0])
 
     def close(self) -> None:
         self._free()

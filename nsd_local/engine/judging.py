@@ -26,7 +26,7 @@ def judge(context: Context) -> MemoryVerdict:
         raise ModelError(f"{model.path} cannot be evaluated", str(error), "Choose another model") from error
     stateful = model.is_recurrent or model.is_hybrid
     removable = not stateful and bool(lib.llama_memory_seq_rm(lib.llama_get_memory(context.handle), 0, 1, -1))
-    state = 0 if removable else context.checkpoints.state_size()
+    state = 0 if removable else context.rollback.checkpoints.state_size()
     context.clear()
     return verdict(
         recurrent=model.is_recurrent,
@@ -34,7 +34,7 @@ def judge(context: Context) -> MemoryVerdict:
         window=model.n_window,
         window_full=context.plan.swa_full,
         window_cells=granted_window(model, context.plan),
-        snapshots=context.snapshots,
+        snapshots=context.rollback.snapshots,
         removable=removable,
         state=state,
     )

@@ -30,8 +30,10 @@ class MemoryVerdict:
 
     @property
     def needs_checkpoints(self) -> bool:
-        """Whether going back further than a round may need a copy of the state."""
-        return self.method in ("snapshots", "checkpoints") or self.kind == "window"
+        """Whether going back far needs a copy of the state: in all memories that cannot be cut off anywhere."""
+        return self.method in ("snapshots", "checkpoints") or (
+            self.method == "remove" and self.max_rollback is not None
+        )
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.reason}"
@@ -44,7 +46,7 @@ class Rewound:
     removed: int = 0  # by cutting off the end, or to a snapshot
     restored: int = 0  # by a checkpoint
     refilled: int = 0  # by starting over
-    evaluated: int = 0  # tokens that restored and refilled rewinds evaluated again
+    evaluated: int = 0  # tokens evaluated again after these
 
 
 UNKNOWN = MemoryVerdict("plain", "none", 0, "not known yet")

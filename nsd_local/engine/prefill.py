@@ -24,16 +24,15 @@ def shared_prefix(have: Sequence[int], want: Sequence[int]) -> int:
 def prefill(
     context: Context, tokens: Sequence[int], chunk: int = CHUNK, cancelled: Callable[[], bool] | None = None
 ) -> Iterator[int]:
-    """Bring the memory to exactly `tokens`, reusing the longest common prefix; yields the size of each chunk
-    evaluated, also of what a rewind had to evaluate again.
+    """Bring the memory to exactly `tokens`, reusing the longest common prefix; yields the size of each chunk evaluated.
 
     It may be abandoned between chunks: the memory then holds a prefix of `tokens`. `cancelled` is also asked within a
     chunk, on CPUs; Cancelled is raised where it says so.
     """
-    again = context.rewound.evaluated
-    context.rewind(shared_prefix(context.tokens, tokens))
-    if context.rewound.evaluated > again:
-        yield context.rewound.evaluated - again
+    context.settle()
+    common = shared_prefix(context.tokens, tokens)
+    context.retreat(common)
+    context.rewound.evaluated += common - len(context.tokens)
     for start in range(len(context.tokens), len(tokens), chunk):
         part = tokens[start : start + chunk]
         context.evaluate_abortable(part, cancelled)
