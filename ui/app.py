@@ -57,7 +57,7 @@ class App:
         with gr.Blocks(title="nsd-local", analytics_enabled=False, fill_width=True) as blocks:
             part("bar")
             part("banners")
-            functions = [self.feed.live, self.feed.answers, self.races.replay]
+            functions = [self.feed.live, self.feed.answers, self.feed.export, self.races.replay]
             desk = part("desk", value={"conversation": "", "version": 0}, serves=functions)
             with gr.Tabs(elem_id="pages"):
                 with gr.Tab("Chat", id="chat"):

@@ -30,7 +30,9 @@ def read(path: Path) -> Attachment:
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise UsageError(
-            f"{path.name} is too large to attach", f"it has {size:,} bytes, the limit is {MOST_BYTES:,}", "Attach a part of it"
+            f"{path.name} is too large to attach",
+            f"it has {size:,} bytes, the limit is {MOST_BYTES:,}",
+            "Attach a part of it",
         )
     data = path.read_bytes()
     try:

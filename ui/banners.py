@@ -29,13 +29,31 @@ def _warn(title: str, text: str, **more: Any) -> Banner:
 def _engine(state: EngineState) -> list[Banner]:
     if state.state == "failed":
         text = " ".join(part if part.endswith(".") else f"{part}." for part in (state.why, state.do) if part)
-        return [{"level": "error", "title": f"{state.what.rstrip('.')}.", "text": text, "action": "retry", "label": "Try again"}]
+        return [
+            {
+                "level": "error",
+                "title": f"{state.what.rstrip('.')}.",
+                "text": text,
+                "action": "retry",
+                "label": "Try again",
+            }
+        ]
     if state.state == "missing":
-        return [_warn(f"{state.what}.", "Nothing is downloaded without your word.", action="fetch", label="Download now")]
+        return [
+            _warn(f"{state.what}.", "Nothing is downloaded without your word.", action="fetch", label="Download now")
+        ]
     if state.state == "opening" and state.total:
         text = f"{state.done / 1e6:,.0f} of {state.total / 1e6:,.0f} MB"
         return [
-            {"level": "info", "title": state.what, "text": text, "done": state.done, "total": state.total, "action": "halt", "label": "Stop"}
+            {
+                "level": "info",
+                "title": state.what,
+                "text": text,
+                "done": state.done,
+                "total": state.total,
+                "action": "halt",
+                "label": "Stop",
+            }
         ]
     if state.state == "none" and state.what:
         return [_warn(f"{state.what.rstrip('.')}.", "", action="retry", label="Go on")]
@@ -62,13 +80,23 @@ def _answer(live: Live) -> list[Banner]:
     result, meters = live.result, live.meters
     if result is None or not live.ended:
         return []
-    if meters.drafted and meters.ratio is not None and meters.ratio < SLOWER and meters.tokens >= ENOUGH and meters.plain:
+    if (
+        meters.drafted
+        and meters.ratio is not None
+        and meters.ratio < SLOWER
+        and meters.tokens >= ENOUGH
+        and meters.plain
+    ):
         text = (
             f"{meters.average:.1f} tok/s against {meters.plain[0]:.1f} plain, {meters.plain[1]}. "
             "Set k to auto, or try prompt lookup (ngram) or no draft under Models."
         )
         return [_warn("Drafting was slower here.", text)]
-    return [_warn("Please note.", _sentence(notice)) for notice in result.notices if not notice.startswith("drafting is off")]
+    return [
+        _warn("Please note.", _sentence(notice))
+        for notice in result.notices
+        if not notice.startswith("drafting is off")
+    ]
 
 
 def _sentence(text: str) -> str:

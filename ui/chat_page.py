@@ -26,7 +26,35 @@ from .tokens_view import legend
 FASTEST_S = 0.1  # at most ten updates a second
 PATIENCE = 20.0  # an update may cost a twentieth of the time between two: slower pages are updated less often
 PLACEHOLDER = "**Ask something.**\n\nThe answer streams here; *Tokens* shows how each of its tokens came about."
-TEXT_FILES = ["text", ".md", ".py", ".json", ".jsonl", ".toml", ".yaml", ".yml", ".csv", ".tsv", ".log", ".c", ".h", ".cpp", ".rs", ".go", ".js", ".ts", ".java", ".sh", ".sql", ".tex", ".xml", ".html", ".css", ".ini", ".cfg"]
+TEXT_FILES = [
+    "text",
+    ".md",
+    ".py",
+    ".json",
+    ".jsonl",
+    ".toml",
+    ".yaml",
+    ".yml",
+    ".csv",
+    ".tsv",
+    ".log",
+    ".c",
+    ".h",
+    ".cpp",
+    ".rs",
+    ".go",
+    ".js",
+    ".ts",
+    ".java",
+    ".sh",
+    ".sql",
+    ".tex",
+    ".xml",
+    ".html",
+    ".css",
+    ".ini",
+    ".cfg",
+]
 Update = dict[Any, Any]
 
 
@@ -48,10 +76,12 @@ class ChatPage:
         self.new = gr.Button("New conversation", elem_id="new-chat", variant="primary", size="md")
         self.chats = gr.Radio([], label="Conversations", show_label=False, elem_id="chats", container=False)
         with gr.Accordion("This conversation", open=False, elem_id="chat-actions"):
-            self.title = gr.Textbox(label="Title", info="Enter renames the conversation.", elem_id="chat-title", max_lines=1)
+            self.title = gr.Textbox(
+                label="Title", info="Enter renames the conversation.", elem_id="chat-title", max_lines=1
+            )
             with gr.Row(elem_classes="n-buttons"):
-                self.as_markdown = gr.DownloadButton("Markdown", size="sm", elem_id="export-md")
-                self.as_json = gr.DownloadButton("JSON", size="sm", elem_id="export-json")
+                self.as_markdown = gr.Button("Export Markdown", size="sm", elem_id="export-md")
+                self.as_json = gr.Button("Export JSON", size="sm", elem_id="export-json")
             self.delete = gr.Button("Delete", size="sm", variant="stop", elem_id="delete-chat")
             with gr.Group(visible=False, elem_id="confirm-delete") as self.confirm:
                 gr.Markdown("Delete this conversation for good?")
@@ -117,6 +147,8 @@ class ChatPage:
         self.delete.click(lambda: gr.Group(visible=True), None, self.confirm, queue=False, api_visibility="private")
         self.delete_no.click(lambda: gr.Group(visible=False), None, self.confirm, queue=False, api_visibility="private")
         self.delete_yes.click(self._delete, None, [*view, self.confirm], **quiet)
+        for button, kind in ((self.as_markdown, "md"), (self.as_json, "json")):
+            button.click(None, js=f"() => nsd.download('{kind}')", api_visibility="private")
         self.controls.wire()
         self.picker.wire()
         self.view, self.quiet = view, quiet
@@ -133,7 +165,13 @@ class ChatPage:
         titles = self.talk.titles()
         conversation = self.talk.get(titles[0][1]) if titles else None
         conversation = conversation or self.talk.create()
-        remembered = dict(zip([*self.controls.fields.values(), self.controls.preset], [*self.controls.values(), self.talk.memory.now.preset], strict=True))
+        remembered = dict(
+            zip(
+                [*self.controls.fields.values(), self.controls.preset],
+                [*self.controls.values(), self.talk.memory.now.preset],
+                strict=True,
+            )
+        )
         first = True
         for update in self._show(tab, conversation):
             yield update | remembered if first else update
@@ -164,7 +202,9 @@ class ChatPage:
     def _retry(self, event: gr.RetryData, request: gr.Request) -> Iterator[Update]:
         tab = self.tabs.of(request.session_hash)
         conversation = self._current(tab)
-        yield from self._again(tab, lambda: self.talk.retry(tab.key, conversation, self._turn(conversation, event.index)))
+        yield from self._again(
+            tab, lambda: self.talk.retry(tab.key, conversation, self._turn(conversation, event.index))
+        )
 
     def _edit(self, event: gr.EditData, request: gr.Request) -> Iterator[Update]:
         tab = self.tabs.of(request.session_hash)

@@ -23,12 +23,23 @@ class Controls:
         now = memory.now
         gr.HTML("<h2 class='n-heading'>Next answer</h2>", elem_classes="n-bare")
         self.preset = gr.Dropdown(
-            [*PRESETS, CUSTOM], value=now.preset, label="Preset", info=_about(now.preset), interactive=True, elem_id="c-preset"
+            [*PRESETS, CUSTOM],
+            value=now.preset,
+            label="Preset",
+            info=_about(now.preset),
+            interactive=True,
+            elem_id="c-preset",
         )
         with gr.Accordion("Verification", open=False):
             self._verification(now)
         with gr.Accordion("Drafting", open=False):
-            self._add("k", gr.Dropdown, K_CHOICES, label="Draft tokens k", info="How far to guess ahead; auto chooses each round, 0 is plain decoding.")
+            self._add(
+                "k",
+                gr.Dropdown,
+                K_CHOICES,
+                label="Draft tokens k",
+                info="How far to guess ahead; auto chooses each round, 0 is plain decoding.",
+            )
         with gr.Accordion("Sampling", open=False):
             self._sampling(now)
         self.problem = gr.Markdown(visible=False, elem_id="c-problem")
@@ -39,33 +50,122 @@ class Controls:
 
     def _verification(self, now: Preferences) -> None:
         add = self._add
-        add("rule", gr.Dropdown, RULES, label="Rule", info="nucleus keeps more drafts and tells the cost; exact keeps the target's law.")
-        add("theta", gr.Slider, 0, 1, step=0.01, label="Theta", info="Mass of the target's nucleus; larger keeps more drafts.")
-        add("strength", gr.Slider, 0, 1, step=0.05, label="Strength", info="Share of nucleus tokens kept after a failed ratio test; 0 is exact.")
-        add("cap", gr.Number, minimum=0, step=0.01, label="Cap", info="Largest deviation of a single token; empty for none.")
-        add("budget", gr.Number, minimum=0, step=0.1, label="Budget", info="Deviation of the whole answer; when it is spent, the rest is exact.")
-        add("exact_first", gr.Slider, 0, 32, step=1, label="Exact first", info="So many first tokens are verified exactly.")
+        add(
+            "rule",
+            gr.Dropdown,
+            RULES,
+            label="Rule",
+            info="nucleus keeps more drafts and tells the cost; exact keeps the target's law.",
+        )
+        add(
+            "theta",
+            gr.Slider,
+            0,
+            1,
+            step=0.01,
+            label="Theta",
+            info="Mass of the target's nucleus; larger keeps more drafts.",
+        )
+        add(
+            "strength",
+            gr.Slider,
+            0,
+            1,
+            step=0.05,
+            label="Strength",
+            info="Share of nucleus tokens kept after a failed ratio test; 0 is exact.",
+        )
+        add(
+            "cap",
+            gr.Number,
+            minimum=0,
+            step=0.01,
+            label="Cap",
+            info="Largest deviation of a single token; empty for none.",
+        )
+        add(
+            "budget",
+            gr.Number,
+            minimum=0,
+            step=0.1,
+            label="Budget",
+            info="Deviation of the whole answer; when it is spent, the rest is exact.",
+        )
+        add(
+            "exact_first",
+            gr.Slider,
+            0,
+            32,
+            step=1,
+            label="Exact first",
+            info="So many first tokens are verified exactly.",
+        )
 
     def _sampling(self, now: Preferences) -> None:
         add = self._add
         add("temperature", gr.Slider, 0, 2, step=0.05, label="Temperature", info="0 always takes the likeliest token.")
         add("top_k", gr.Slider, 0, 200, step=1, label="Top-k", info="Keep this many likeliest tokens; 0 keeps all.")
         add("top_p", gr.Slider, 0.01, 1, step=0.01, label="Top-p", info="Keep the likeliest tokens up to this mass.")
-        add("min_p", gr.Slider, 0, 1, step=0.01, label="Min-p", info="Drop tokens less likely than this times the likeliest.")
-        add("seed", gr.Number, minimum=0, precision=0, label="Seed", info="Same seed, same answer; empty draws a fresh one.")
-        add("max_tokens", gr.Number, minimum=1, precision=0, label="Longest answer", info="Stop after this many tokens; empty for no limit.")
+        add(
+            "min_p",
+            gr.Slider,
+            0,
+            1,
+            step=0.01,
+            label="Min-p",
+            info="Drop tokens less likely than this times the likeliest.",
+        )
+        add(
+            "seed",
+            gr.Number,
+            minimum=0,
+            precision=0,
+            label="Seed",
+            info="Same seed, same answer; empty draws a fresh one.",
+        )
+        add(
+            "max_tokens",
+            gr.Number,
+            minimum=1,
+            precision=0,
+            label="Longest answer",
+            info="Stop after this many tokens; empty for no limit.",
+        )
 
     def wire(self) -> None:
         """Every change is checked and remembered at once; a preset moves the dials."""
         for name, widget in self.fields.items():
-            event = widget.release if isinstance(widget, gr.Slider) else widget.blur if isinstance(widget, gr.Number) else widget.input
+            event = (
+                widget.release
+                if isinstance(widget, gr.Slider)
+                else widget.blur
+                if isinstance(widget, gr.Number)
+                else widget.input
+            )
             event(
-                self._changed(name), widget, [self.preset, self.problem], show_progress="hidden", queue=False, api_visibility="private"
+                self._changed(name),
+                widget,
+                [self.preset, self.problem],
+                show_progress="hidden",
+                queue=False,
+                api_visibility="private",
             )
             if isinstance(widget, (gr.Slider, gr.Number)):
-                widget.submit(self._changed(name), widget, [self.preset, self.problem], show_progress="hidden", queue=False, api_visibility="private") if hasattr(widget, "submit") else None
+                widget.submit(
+                    self._changed(name),
+                    widget,
+                    [self.preset, self.problem],
+                    show_progress="hidden",
+                    queue=False,
+                    api_visibility="private",
+                ) if hasattr(widget, "submit") else None
         self.preset.input(
-            self._choose, self.preset, [*self.fields.values(), self.preset], show_progress="hidden", queue=False, api_visibility="private"
+            self._choose,
+            self.preset,
+            [*self.fields.values(), self.preset],
+            show_progress="hidden",
+            queue=False,
+            api_visibility="private",
         )
 
     def _changed(self, name: str) -> Any:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import html
+import platform
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
+import psutil
 
 from .session import Session
+
+Section = tuple[str, list[tuple[str, str]]]  # title, rows of name and value
 
 
 class DoctorPage:
@@ -33,23 +39,53 @@ class DoctorPage:
         return render([*machine(), *loaded(self.session)])
 
 
-def render(sections: list[tuple[str, list[tuple[str, str]]]]) -> str:
+def render(sections: list[Section]) -> str:
     """Tables of (name, value) as HTML, everything escaped."""
     out = []
     for title, rows in sections:
-        cells = "".join(f"<tr><th scope='row'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows)
+        cells = "".join(
+            f"<tr><th scope='row'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>" for name, value in rows
+        )
         out.append(f"<section><h2>{html.escape(title)}</h2><table>{cells}</table></section>")
     return f"<div class='n-doctor'>{''.join(out)}</div>"
 
 
-def machine() -> list[tuple[str, list[tuple[str, str]]]]:
-    """What `nsd-local doctor` finds."""
-    from nsd_local.cli.facts import sections
+def machine() -> list[Section]:
+    """What the program runs on."""
+    from nsd_local.catalog import home, models_folder
+    from nsd_local.chat.store import conversations_folder
+    from nsd_local.engine.devices import devices
 
-    return sections()
+    memory = psutil.virtual_memory()
+    program = [(name, _version(name)) for name in ("nsd-local", "llama-cpp-python", "numba", "numpy", "gradio")]
+    hardware = [
+        ("system", f"{platform.system()} {platform.release()}, {platform.machine()}"),
+        ("processor cores", f"{psutil.cpu_count(logical=False) or '?'} physical, {psutil.cpu_count()} logical"),
+        ("memory", f"{memory.available / 1e9:.1f} of {memory.total / 1e9:.1f} GB free"),
+    ]
+    hardware += [(f"device {one.name}", f"{one.description}, {one.total / 1e9:.1f} GB") for one in devices()]
+    folders = [
+        ("models", _short(models_folder())),
+        ("cache", _short(home())),
+        ("conversations", _short(conversations_folder())),
+    ]
+    return [("Program", [("Python", platform.python_version()), *program]), ("Machine", hardware), ("Folders", folders)]
 
 
-def loaded(session: Session) -> list[tuple[str, list[tuple[str, str]]]]:
+def _short(path: Path) -> str:
+    """With `~` for the user's own folder."""
+    own = Path.home()
+    return str(Path("~") / path.relative_to(own)) if path.is_relative_to(own) else str(path)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def loaded(session: Session) -> list[Section]:
     """The loaded pair and the choices that were made for it."""
     engine = session.engine
     if engine is None:

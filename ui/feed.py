@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nsd_local.chat.export import file_name, to_json, to_markdown
+
 from .attachments import detach
 from .banners import banners
 from .race import Races
@@ -64,6 +66,16 @@ class Feed:
         return turns
 
 
+    async def export(self, ask: dict[str, Any]) -> dict[str, str] | None:
+        """A conversation as a file: {"name", "text"}; `kind` is md or json."""
+        conversation = self.talk.get(str(ask.get("conversation", "")))
+        if conversation is None:
+            return None
+        kind = "json" if ask.get("kind") == "json" else "md"
+        write = to_json if kind == "json" else to_markdown
+        return {"name": file_name(conversation, kind), "text": write(self.talk.complete(conversation))}
+
+
 def _said(content: str) -> str:
     text, attached = detach(content)
     return "\n".join([text, *(f"📎 {attachment.title}" for attachment in attached)])
@@ -80,6 +92,6 @@ def label(session: Session) -> str:
         return f"{target} · draft {draft}" if draft else f"{target} · no draft model"
     if state.state == "opening":
         return f"{state.what} {state.done / state.total:.0%}" if state.total else state.what
-    return {"failed": "No model loaded", "missing": "Model not downloaded", "none": "No model loaded"}.get(state.state, "")
-
-
+    return {"failed": "No model loaded", "missing": "Model not downloaded", "none": "No model loaded"}.get(
+        state.state, ""
+    )

@@ -52,7 +52,9 @@ def check_address(host: str, password: str | None) -> None:
         )
 
 
-def serve(app: App, *, host: str = "127.0.0.1", port: int | None = None, password: str | None = None, browser: bool = False) -> str:
+def serve(
+    app: App, *, host: str = "127.0.0.1", port: int | None = None, password: str | None = None, browser: bool = False
+) -> str:
     """Starts serving in threads of its own and returns the address. Raises UsageError without a needed password."""
     check_address(host, password)
 
@@ -61,7 +63,10 @@ def serve(app: App, *, host: str = "127.0.0.1", port: int | None = None, passwor
 
     options: dict[str, Any] = {}
     if password:
-        options = {"auth": knows, "auth_message": "Any name will do; the password is the one nsd-local ui was started with."}
+        options = {
+            "auth": knows,
+            "auth_message": "Any name will do; the password is the one nsd-local ui was started with.",
+        }
     app.blocks.queue(default_concurrency_limit=None)
     _, url, _ = app.blocks.launch(
         server_name=host,

@@ -57,4 +57,7 @@ def _refuse_to_fetch(choice: Choice) -> None:
     ]
     if absent and not choice.offline:
         names = " and ".join(f"{entry.title} ({entry.size_text})" for entry in absent)
-        raise Missing(f"{names} {'is' if len(absent) == 1 else 'are'} not on this machine yet", sum(e.expected_bytes for e in absent))
+        raise Missing(
+            f"{names} {'is' if len(absent) == 1 else 'are'} not on this machine yet",
+            sum(e.expected_bytes for e in absent),
+        )

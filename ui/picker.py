@@ -41,7 +41,12 @@ class Picker:
             )
             self.others = gr.Markdown(self._refused(now.model or base.model or "default"), elem_id="c-others")
             self.ctx = gr.Number(
-                now.ctx, label="Context", info="Tokens of prompt and answers; empty chooses what fits.", minimum=64, precision=0, elem_id="c-ctx"
+                now.ctx,
+                label="Context",
+                info="Tokens of prompt and answers; empty chooses what fits.",
+                minimum=64,
+                precision=0,
+                elem_id="c-ctx",
             )
             self.load = gr.Button("Load this pair", elem_id="c-load", size="md")
 
@@ -54,7 +59,11 @@ class Picker:
         return [(offer.label, offer.spec) for offer in targets()]
 
     def _drafts(self, model: str) -> list[tuple[str, str]]:
-        fixed = [("automatic: the pair's own", AUTOMATIC), ("none: plain decoding", "none"), ("ngram: prompt lookup", "ngram")]
+        fixed = [
+            ("automatic: the pair's own", AUTOMATIC),
+            ("none: plain decoding", "none"),
+            ("ngram: prompt lookup", "ngram"),
+        ]
         return fixed + [(offer.label, offer.spec) for offer in drafts_for(model) if not offer.refused]
 
     def _refused(self, model: str) -> str:

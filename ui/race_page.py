@@ -29,7 +29,15 @@ class RacePage:
             self.prompt = gr.Textbox(PROMPT, label="Prompt", lines=2, max_lines=8, elem_id="race-prompt")
             with gr.Row(elem_classes="n-fields"):
                 self.lanes = [self._lane(i, value) for i, value in enumerate(["Plain", "Exact", "Balanced"])]
-                self.longest = gr.Slider(16, 1024, value=160, step=16, label="Tokens", info="The longest answer of each lane.", elem_id="race-tokens")
+                self.longest = gr.Slider(
+                    16,
+                    1024,
+                    value=160,
+                    step=16,
+                    label="Tokens",
+                    info="The longest answer of each lane.",
+                    elem_id="race-tokens",
+                )
             with gr.Row(elem_classes="n-buttons"):
                 self.start = gr.Button("Start the race", variant="primary", elem_id="race-start", size="md")
                 self.stop = gr.Button("Stop", elem_id="race-stop", size="md")
@@ -37,15 +45,21 @@ class RacePage:
 
     def _lane(self, i: int, value: str) -> gr.Dropdown:
         choices = LANES if i < 2 else [*LANES, NO_LANE]
-        return gr.Dropdown(choices, value=value, label=f"Lane {i + 1}", info=("First", "Second", "Third")[i] + " to run.", elem_id=f"lane-{i + 1}")
+        return gr.Dropdown(
+            choices,
+            value=value,
+            label=f"Lane {i + 1}",
+            info=("First", "Second", "Third")[i] + " to run.",
+            elem_id=f"lane-{i + 1}",
+        )
 
     def wire(self) -> None:
         quiet: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
         self.start.click(self._start, [self.prompt, self.longest, *self.lanes], None, **quiet)
         self.stop.click(self.races.stop, None, None, **quiet)
 
-    def _start(self, prompt: str, longest: float, *lanes: str, request: gr.Request) -> None:
+    def _start(self, prompt: str, longest: float, one: str, two: str, three: str, request: gr.Request) -> None:
         try:
-            self.races.start(request.session_hash or "", prompt, list(lanes), self.memory.now, int(longest))
+            self.races.start(request.session_hash or "", prompt, [one, two, three], self.memory.now, int(longest))
         except NsdError as error:
             gr.Warning(str(error))

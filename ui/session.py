@@ -210,4 +210,3 @@ class Session:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
-

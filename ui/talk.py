@@ -11,7 +11,7 @@ from typing import Any
 
 from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.store import Store
-from nsd_local.chat.turn import Turn
+from nsd_local.chat.turn import Turn, title_of
 from nsd_local.decoding.events import Event, Finished
 from nsd_local.errors import NsdError, UsageError
 
@@ -45,8 +45,12 @@ class Talk:
     # Conversations
 
     def titles(self) -> list[tuple[str, str]]:
-        """(title, id) of all conversations, the latest first."""
-        return [(entry.title, entry.id) for entry in self.store.list()]
+        """(title, id) of all conversations, the latest first; those whose first answer is under way before them."""
+        kept = [(entry.title, entry.id) for entry in self.store.list()]
+        known = {key for _, key in kept}
+        jobs = [job for job in self.session.jobs() if isinstance(job, Answering)]
+        begun = [(title_of(job.said), job.conversation.id) for job in jobs if job.conversation.id not in known]
+        return begun + kept
 
     def create(self) -> Conversation:
         """A new conversation; it is kept once something was said in it."""
@@ -113,7 +117,9 @@ class Talk:
     def ask(self, tab: str, conversation: Conversation, text: str) -> Answering:
         if not text.strip():
             raise UsageError("The message is empty", "", "Write something first")
-        return self._answer(tab, conversation, text, lambda engine, stop: conversation.ask(engine, text, cancelled=stop))
+        return self._answer(
+            tab, conversation, text, lambda engine, stop: conversation.ask(engine, text, cancelled=stop)
+        )
 
     def retry(self, tab: str, conversation: Conversation, index: int) -> Answering:
         """Answers turn `index` anew; later turns go."""
@@ -146,7 +152,11 @@ class Talk:
             running.finished.wait()
 
     def _answer(
-        self, tab: str, conversation: Conversation, said: str, stream: Callable[[Any, Callable[[], bool]], Iterator[Event]]
+        self,
+        tab: str,
+        conversation: Conversation,
+        said: str,
+        stream: Callable[[Any, Callable[[], bool]], Iterator[Event]],
     ) -> Answering:
         if self.running(conversation.id) is not None:
             raise UsageError("This conversation is being answered", "one answer at a time", "Stop it first, or wait")
@@ -161,7 +171,9 @@ class Talk:
 
             job.live.begin(settings.budget, piece, self.speeds.of(target.description))
             try:
-                for event in stream(engine, job.cancelled):
+                for i, event in enumerate(stream(engine, job.cancelled)):
+                    if i == 0:
+                        self.save(conversation)  # the question is safe whatever happens now
                     job.live.feed(event)
                     if isinstance(event, Finished):
                         self.speeds.learn(target.description, event.result, "measured in a plain answer")

@@ -77,6 +77,15 @@ window.nsd = (() => {
   const on = (listen) => listeners.push(listen);
   const act = (name, data = {}) => poll.trigger("act", { name, ...data });
 
+  /** Saves the conversation as a file, made here from its text. */
+  async function download(kind) {
+    const file = await poll.server.export({ conversation: poll.place.conversation, kind });
+    if (!file) return;
+    const url = URL.createObjectURL(new Blob([file.text], { type: "text/plain;charset=utf-8" }));
+    h("a", { href: url, download: file.name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  }
+
   /* The bar */
   const LOGO = "M4 17c3-9 6-9 8 0s5 9 8-10";
   function themeButton() {
@@ -136,6 +145,8 @@ window.nsd = (() => {
 
   function mountBanners(element) {
     let shown = "";
+    const root = document.documentElement;
+    new ResizeObserver(() => root.style.setProperty("--n-banners", `${Math.ceil(element.offsetHeight)}px`)).observe(element);
     on(({ banners }) => {
       const now = JSON.stringify(banners);
       if (now === shown) return;
@@ -174,5 +185,5 @@ window.nsd = (() => {
     const part = mounts[name](element.querySelector(".n-mount"), server, props, watch, trigger);
     if (part) parts[name] = part;
   }
-  return { h, put, number, percent, bytes, icon, unknown, on, act, ask, poll, have, parts, mounts, mount, unmark };
+  return { h, put, number, percent, bytes, icon, unknown, on, act, ask, download, poll, have, parts, mounts, mount, unmark };
 })();

@@ -137,8 +137,11 @@
     }
     const isShown = () => document.body.dataset.view === "tokens";
     nsd.on((reply) => {
-      if (!reply.job) return;
-      if (reply.job.from_row === 0 && running?.id === reply.job.id) running.box.replaceChildren((running.box.rows = [], ""));
+      if (!reply.job || reply.job.ended) return;
+      if (reply.job.from_row === 0 && running?.id === reply.job.id) {
+        running.box.rows = [];
+        running.box.replaceChildren();
+      }
       live(reply.job);
       nsd.have.job = reply.job.id;
       nsd.have.rows = reply.job.from_row + reply.job.rows.length;

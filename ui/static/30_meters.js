@@ -31,7 +31,7 @@
     const svg = h("svg", { class: "m-chart", viewBox: `0 0 ${LAST} 10`, preserveAspectRatio: "none", role: "img", "aria-label": "Draft length over the last rounds" }, path);
     function set(ks) {
       const last = ks.slice(-LAST);
-      const top = Math.max(4, ...last);
+      const top = Math.max(4, ...last) + 1;
       const y = (k) => (9.5 - (9 * k) / top).toFixed(2);
       path.setAttribute("d", last.map((k, i) => `${i ? "H" : "M"}${i ? i : `0 ${y(k)}`}${i ? `V${y(k)}` : ""}`).join("") + (last.length ? `H${last.length}` : ""));
     }

@@ -1,0 +1,202 @@
+"""The app in a process of its own, and a browser that tells of every error and every foreign request."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect, sync_playwright
+
+from tests import tiny
+from tests.tiny import Tiny
+from tests.ui import chromium
+
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE_MS = 60_000  # a busy machine of two cores may be slow; nothing here measures time
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@dataclass
+class Server:
+    """A running app."""
+
+    url: str
+    folder: Path
+    process: subprocess.Popen[str]
+
+    def stop(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def start(folder: Path, target: str | Path, draft: str | Path, **preferences: Any) -> Server:
+    """Starts the app on a free port, with these preferences remembered from "before"."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if preferences:
+        (folder / "ui.json").write_text(json.dumps(preferences), "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "NSD_LOCAL_HOME": str(folder)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.ui.server", str(folder), str(target), str(draft)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        env=environment,
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert url.startswith("http"), f"the app did not start: {url!r}"
+    return Server(url, folder, process)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A target and a related draft that never end by themselves."""
+    folder = tmp_path_factory.mktemp("ui-models")
+    target = tiny.write(folder / "target.gguf", Tiny(seed=1, stop_bias=-30))
+    draft = tiny.write(folder / "draft.gguf", Tiny(seed=1, noise=0.02, stop_bias=-30))
+    return target, draft
+
+
+@pytest.fixture(scope="session")
+def server(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app whose answers have 40 tokens."""
+    running = start(tmp_path_factory.mktemp("ui-short"), *models, max_tokens=40, k="4")
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def endless(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app whose answers go on until the context is full."""
+    running = start(tmp_path_factory.mktemp("ui-endless"), *models, k="4")
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser(chromium_path: str, playwright: Playwright) -> Iterator[Browser]:
+    with playwright.chromium.launch(executable_path=chromium_path, args=chromium.ARGUMENTS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    path = chromium.find()
+    if path is None:
+        reason = "no Chromium is installed: python scripts/test.py installs one"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path
+
+
+@dataclass
+class Watch:
+    """What went wrong on the pages of a test."""
+
+    errors: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def over(self, context: BrowserContext, url: str) -> None:
+        def console(message: ConsoleMessage) -> None:
+            if message.type == "error":
+                self.errors.append(message.text)
+
+        context.on("console", console)
+        context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        context.on(
+            "request",
+            lambda request: (
+                None if request.url.startswith((url, "data:", "blob:")) else self.foreign.append(request.url)
+            ),
+        )
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """Fails the test at its end if a page had a console error or asked for something off this machine."""
+    watch = Watch()
+    yield watch
+    assert watch.errors == []
+    assert watch.foreign == []
+
+
+Opens = Callable[..., "ChatPage"]
+
+
+@pytest.fixture
+def open_page(browser: Browser, watch: Watch) -> Iterator[Opens]:
+    """Opens a page of an app in a browser profile of its own."""
+    contexts: list[BrowserContext] = []
+
+    def open_(server: Server, *, context: BrowserContext | None = None, **options: Any) -> ChatPage:
+        if context is None:
+            context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **options})
+            context.set_default_timeout(PATIENCE_MS)
+            watch.over(context, server.url)
+            contexts.append(context)
+        page = context.new_page()
+        page.goto(server.url)
+        return ChatPage(page)
+
+    yield open_
+    for context in contexts:
+        context.close()
+
+
+class ChatPage:
+    """The page as a person uses it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.input = page.get_by_role("textbox", name="Message")
+        self.transcript = page.locator("#transcript")
+        self.questions = self.transcript.locator(".message.user")
+        self.answers = self.transcript.locator(".message.bot")
+        self.stop_button = page.locator("#ask .stop-button")
+        self.send_button = page.locator("#ask .submit-button")
+        self.status = page.locator("#n-toolbar .n-line")
+        self.banners = page.locator(".n-banner")
+        self.chats = page.locator("#chats label")
+        expect(page.locator(".n-chip")).to_have_attribute("data-state", "ready")
+
+    def say(self, text: str) -> None:
+        """Sends a message."""
+        expect(self.send_button).to_be_visible()
+        self.input.fill(text)
+        self.input.press("Enter")
+
+    def ask(self, text: str) -> None:
+        """Sends a message and waits for the whole answer."""
+        before = self.questions.count()
+        self.say(text)
+        expect(self.questions).to_have_count(before + 1)
+        self.rest()
+
+    def rest(self) -> None:
+        """Waits until nothing is being written."""
+        expect(self.stop_button).to_have_count(0)
+        expect(self.send_button).to_be_visible()
+
+    def new(self) -> None:
+        self.page.get_by_role("button", name="New conversation").click()
+        expect(self.transcript.get_by_text("Ask something.")).to_be_visible()
+
+    def show(self, what: str) -> None:
+        """Text or Tokens."""
+        self.page.locator(".n-switch").get_by_text(what).click()
