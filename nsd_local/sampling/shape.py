@@ -131,6 +131,27 @@ class Shape:
         )
         return float(cut), int(cut_id)
 
+    def best(self, n: int) -> tuple[float, int]:
+        """(cut, cut_id) of the n best-ranked tokens of the law, as in `nucleus`."""
+        end = select.prefix_end(
+            self.row, self.block_max, self.state, True, float(n), self.scratch.found, self.scratch.bins
+        )
+        return float(self.row[end]), int(end)
+
+    def members(self, cut: float, cut_id: int) -> NDArray[np.bool_]:
+        """(V,) mask of the ranking prefix that ends at (cut, cut_id)."""
+        mask: NDArray[np.bool_] = self.row > np.float32(cut)
+        ties = np.flatnonzero(self.row == np.float32(cut))
+        mask[ties[ties <= cut_id]] = True
+        return mask
+
+    def narrow(self, theta: float) -> float:
+        """Cuts the law down to its nucleus and renormalises; returns the probability it had."""
+        before = self.mass
+        self.state[prefix.CUT], self.state[prefix.CUT_ID] = self.nucleus(theta)
+        prefix.law_mass(self.row, self.block_max, self.block_sum, self.state, False)
+        return self.mass / before
+
     def law(self) -> NDArray[np.float64]:
         """The whole law as (V,) float64, for slower rules and for people; allocates."""
         return np.array([self.probability(token) for token in range(self.n_vocab)])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nsd_local.errors import UsageError
+from nsd_local.sampling.law import Law
 
 
 class Rule:
@@ -30,6 +31,9 @@ class Rule:
     def start(self) -> Any:
         """What the rule must remember over one request, handed to every verification of it as `memory`; or None."""
         return None
+
+    def check_law(self, law: Law) -> None:
+        """Raises UsageError where the rule cannot work under these settings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,3 +33,7 @@ class Verdict:
     rank: NDArray[np.int64]  # (n,) 1-based rank of the drafted token in the target's row
     last_p: float  # target probability of last_token at its position
     last_rank: int
+    # (n,) probability, over drafts from q, that the rule keeps the draft; of block rules, that the token-wise rule with
+    # the same law does
+    acceptance: NDArray[np.float64]
+    last_deviation: float = 0.0  # of the last token's own law; above 0 only for target-topp

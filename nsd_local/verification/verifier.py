@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsd_local.errors import UsageError
+from nsd_local.verification.block import Block, NucleusBlock
+from nsd_local.verification.block_judge import BlockJudge, Take
+from nsd_local.verification.limits import Limits
+from nsd_local.verification.log import Log
+from nsd_local.verification.plain import TargetTopP
 from nsd_local.verification.position import Position
-from nsd_local.verification.rule import Exact, Nucleus, Rule
+from nsd_local.verification.ratio_judge import RatioJudge
+from nsd_local.verification.rule import Exact, Rule
+from nsd_local.verification.vector_judge import VectorJudge
+from nsd_local.verification.vector_rule import VectorRule
 from nsd_local.verification.verdict import Kind, Verdict
 
 if TYPE_CHECKING:
     from nsd_local.sampling.law import Law
-
-# What is left of a budget below this counts as spent, so that no rounding of sums can carry a total past it.
-_SPENT = 1e-9
-
-
-class _Log:
-    """The per-position numbers of a verdict while it grows. Allocated once, copied out at the end."""
-
-    def __init__(self, k_max: int) -> None:
-        self.numbers = np.empty((5, k_max), np.float64)  # divergence, excess, deviation, p, q
-        self.in_nucleus = np.empty(k_max, np.bool_)
-        self.rank = np.empty(k_max, np.int64)
-        self.n = 0
-
-    def add(self, here: Position, deviation: float, in_nucleus: bool) -> None:
-        self.numbers[:, self.n] = here.divergence, here.excess, deviation, here.p_x, here.q_x
-        self.in_nucleus[self.n] = in_nucleus
-        self.rank[self.n] = here.rank
-        self.n += 1
 
 
 class Verifier:
@@ -43,7 +31,14 @@ class Verifier:
     def __init__(self, n_vocab: int, k_max: int = 64) -> None:
         self.n_vocab = n_vocab
         self._position = Position(n_vocab)
-        self._log = _Log(k_max)
+        self._log = Log(k_max)
+        self._ratio = RatioJudge()
+        self._block = BlockJudge(self._position, self._log)
+        self._vector: VectorJudge | None = None  # made when first needed: it owns two more vectors of V
+
+    @property
+    def k_max(self) -> int:
+        return self._log.k_max
 
     def verify(
         self,
@@ -59,51 +54,75 @@ class Verifier:
         remaining: float | None = None,
         exact_positions: int = 0,
         relax_point_mass: bool = True,
+        memory: Any = None,
     ) -> Verdict:
         """See `verify_block`."""
         if rule.greedy_draft:
             draft_logits = None
         k = self._check(target_logits, draft_logits, draft_tokens, u_accept)
-        log, here = self._log, self._position
-        log.n = 0
-        accepted: list[Kind] = []
+        rule.check_law(law)
+        limits = Limits(meter, remaining)
+        judge = self._judge(rule, limits, rule.start() if memory is None else memory)
+        here, self._log.n = self._position, 0
+
+        def take(i: int) -> bool:
+            """Shapes position i; must it be verified exactly?"""
+            q_row = None if draft_logits is None else draft_logits[i]
+            here.take(target_logits[i], q_row, int(draft_tokens[i]), law, entropy=judge is self._vector)
+            return i < exact_positions or (here.point_mass and not relax_point_mass)
+
+        if judge is self._block and k > 0:
+            kinds, token = self._block.run(k, take, u_accept, u_last)
+        else:
+            kinds, token = self._one_by_one(judge, k, take, u_accept, u_last, getattr(rule, "theta", None))
+        if token is not None:
+            return self._verdict(kinds, "recovered", token)
+        return self._bonus(kinds, "bonus" if k else "plain", target_logits[k], u_last, law, rule)
+
+    def _judge(self, rule: Rule, limits: Limits, memory: Any) -> RatioJudge | VectorJudge | BlockJudge:
+        """The judge of this rule, ready for a round."""
+        if isinstance(rule, NucleusBlock):
+            self._block.begin(rule.theta, rule.strength, rule.cap, limits)
+            return self._block
+        if isinstance(rule, Block):
+            self._block.begin(None, 0.0, None, limits)
+            return self._block
+        if isinstance(rule, VectorRule):
+            if self._vector is None:
+                self._vector = VectorJudge(self.n_vocab)
+            self._vector.begin(rule, limits, memory)
+            return self._vector
+        self._ratio.begin(rule, limits, memory)
+        return self._ratio
+
+    def _one_by_one(
+        self, judge: Any, k: int, take: Take, u_accept: NDArray[np.float64], u_last: float, theta: float | None
+    ) -> tuple[list[Kind], int | None]:
+        """(kinds of the kept drafts, token drawn at the first rejection, or None if there was none)."""
+        here = self._position
+        kinds: list[Kind] = []
         for i in range(k):
-            here.take(target_logits[i], None if draft_logits is None else draft_logits[i], int(draft_tokens[i]), law)
-            exact = i < exact_positions or (here.point_mass and not relax_point_mass)
-            kind, deviation = self._decide(here, float(u_accept[i]), rule, exact, meter, remaining)
-            if remaining is not None:
-                remaining -= deviation
-            log.add(here, deviation, isinstance(rule, Nucleus) and here.in_nucleus(rule.theta))
+            exact = take(i)
+            kind, deviation = judge.decide(here, float(u_accept[i]), exact, i, k)
+            self._log.add(here, deviation, theta is not None and here.in_nucleus(theta))
             if kind is None:
-                return self._end(accepted, "recovered", here.draw_residual(u_last))
-            accepted.append(kind)
-        here.p.take(target_logits[k], law)
-        return self._end(accepted, "bonus" if k else "plain", here.p.draw(u_last))
+                return kinds, judge.recover(here, u_last)
+            kinds.append(kind)
+        judge.bonus()
+        return kinds, None
 
-    def _decide(
-        self, here: Position, u: float, rule: Rule, exact: bool, meter: bool, remaining: float | None
-    ) -> tuple[Kind | None, float]:
-        """(kind or None for a rejection, deviation spent); NaN where a relaxed position went unmeasured."""
-        ratio = here.ratio
-        if not isinstance(rule, Nucleus):
-            if meter:
-                here.measure(0.0)
-            return ("ratio" if u < ratio else None), 0.0
-        strength = 0.0 if exact else rule.strength
-        limit = min(math.inf if rule.cap is None else rule.cap, math.inf if remaining is None else remaining - _SPENT)
-        if meter or (strength > 0.0 and limit < 1.0):
-            here.measure(rule.theta)
-        deviation = 0.0 if strength == 0.0 else strength * here.excess
-        if deviation > limit and here.excess > 0.0:
-            deviation = max(0.0, limit)
-            strength = deviation / here.excess
-        if u < ratio:
-            return "ratio", deviation
-        if strength > 0.0 and u < ratio + strength * (1.0 - ratio) and here.in_nucleus(rule.theta):
-            return "nucleus", deviation
-        return None, deviation
+    def _bonus(
+        self, kinds: list[Kind], kind: Kind, row: NDArray[np.float32], u: float, law: Law, rule: Rule
+    ) -> Verdict:
+        """The verdict of a round whose drafts were all kept: one more token of the target's law."""
+        p, kept = self._position.p, 1.0
+        p.take(row, law)
+        if isinstance(rule, TargetTopP):
+            kept = p.narrow(rule.theta)
+        return self._verdict(kinds, kind, p.draw(u), kept)
 
-    def _end(self, accepted: list[Kind], kind: Kind, token: int) -> Verdict:
+    def _verdict(self, accepted: list[Kind], kind: Kind, token: int, kept: float = 1.0) -> Verdict:
+        """`kept` is the share of p that the last token's law left standing."""
         log, p = self._log, self._position.p
         numbers = log.numbers[:, : log.n].copy()
         return Verdict(
@@ -114,11 +133,13 @@ class Verifier:
             excess=numbers[1],
             deviation=numbers[2],
             in_nucleus=log.in_nucleus[: log.n].copy(),
-            p=numbers[3],
-            q=numbers[4],
+            p=numbers[4],
+            q=numbers[5],
             rank=log.rank[: log.n].copy(),
-            last_p=p.probability(token),
+            last_p=p.probability(token) * kept,
             last_rank=p.rank(token),
+            acceptance=numbers[3],
+            last_deviation=max(0.0, 1.0 - kept),
         )
 
     def _check(
@@ -130,8 +151,8 @@ class Verifier:
     ) -> int:
         """k; raises UsageError when the arrays do not fit together."""
         k = len(draft_tokens)
-        if k > self._log.rank.shape[0]:
-            raise UsageError(f"a round of {k} drafts is longer than this verifier's {self._log.rank.shape[0]}")
+        if k > self.k_max:
+            raise UsageError(f"a round of {k} drafts is longer than this verifier's {self.k_max}")
         if target_logits.shape != (k + 1, self.n_vocab):
             raise UsageError(f"target logits have shape {target_logits.shape}, not {(k + 1, self.n_vocab)}")
         if draft_logits is not None and draft_logits.shape != (k, self.n_vocab):
@@ -159,6 +180,7 @@ def verify_block(
     remaining: float | None = None,
     exact_positions: int = 0,
     relax_point_mass: bool = True,
+    memory: Any = None,
 ) -> Verdict:
     """Verifies one round of drafts (DESIGN section 3).
 
@@ -171,12 +193,13 @@ def verify_block(
     `remaining` is
     what is left of the request's budget of deviation: the sum of the deviations never exceeds it. The first
     `exact_positions` positions are verified exactly; so are point-mass drafts unless `relax_point_mass`.
+    `memory` is what `rule.start()` returned at the beginning of the request; without it every call stands alone.
     """
     n_vocab, k = target_logits.shape[-1], len(draft_tokens)
     verifier: Verifier | None = getattr(_local, "verifier", None)
-    if verifier is None or verifier.n_vocab != n_vocab or verifier._log.rank.shape[0] < k:
+    if verifier is None or verifier.n_vocab != n_vocab or verifier.k_max < k:
         verifier = _local.verifier = Verifier(n_vocab, max(k, 64))
     return verifier.verify(
         target_logits, draft_logits, draft_tokens, u_accept, u_last, law, rule or Exact(), meter=meter,
-        remaining=remaining, exact_positions=exact_positions, relax_point_mass=relax_point_mass,
+        remaining=remaining, exact_positions=exact_positions, relax_point_mass=relax_point_mass, memory=memory,
     )  # fmt: skip

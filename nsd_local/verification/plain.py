@@ -1,0 +1,38 @@
+"""The baseline that truncation-like rules must beat: the target itself, truncated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from nsd_local.errors import UsageError
+from nsd_local.verification.vector_rule import GoalRule, Vector
+
+if TYPE_CHECKING:
+    from nsd_local.verification.laws import Laws
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTopP(GoalRule):
+    """Not a verifier: plain decoding of the target truncated to its nucleus S_theta(p); theta 1 is the target.
+
+    Every emitted token deviates by 1 - p(S). Should drafts be handed in, they are verified exactly against that law.
+    """
+
+    theta: float = 0.9
+
+    name: ClassVar[str] = "target-topp"
+    formula: ClassVar[str] = "draw from p restricted to S_theta(p), renormalised; no drafts"
+    source: ClassVar[str] = "arXiv 1904.09751 (nucleus sampling)"
+    drafts: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.theta <= 1.0:
+            raise UsageError(f"theta must lie in (0, 1], not {self.theta}")
+
+    def goal(self, at: Laws) -> Vector:
+        pi = at.p * at.nucleus(self.theta)
+        pi /= np.float32(at.total(pi))
+        return pi

@@ -1,0 +1,53 @@
+"""SGLang's thresholds on the target's probability alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from nsd_local.errors import UsageError
+from nsd_local.verification.rule import check_share
+from nsd_local.verification.vector_rule import Vector, VectorRule
+
+if TYPE_CHECKING:
+    from nsd_local.verification.laws import Laws
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(VectorRule):
+    """Keep x if u <= p(x)/acc or p(x) >= single; else draw from p without x (SGLang, target-only sampling).
+
+    acc = single = 1 keeps x with p(x) whatever q was, which leaves the target's law as it is; for point-mass drafts
+    it is then exact verification.
+    """
+
+    acc: float = 0.5
+    single: float = 0.5
+
+    name: ClassVar[str] = "threshold"
+    formula: ClassVar[str] = "keep x if u <= p/acc or p >= single; else draw from p without x"
+    source: ClassVar[str] = "SGLang, tree_speculative_sampling_target_only"
+
+    def __post_init__(self) -> None:
+        check_share("single", self.single)
+        if not 0.0 < self.acc <= 1.0:
+            raise UsageError(f"acc must lie in (0, 1], not {self.acc}")
+
+    def acceptance(self, at: Laws) -> Vector:
+        a: Vector = np.minimum(at.p / np.float32(self.acc), np.float32(1.0))
+        a[(at.p >= np.float32(self.single)) & (at.p > 0.0)] = 1.0
+        return a
+
+    def recovery(self, at: Laws) -> Vector:
+        r = at.p.copy()
+        r[at.token] = 0.0
+        return r if r.any() else at.p
+
+    def emitted(self, at: Laws, a: Vector) -> Vector:
+        """pi(v) = q(v) a(v) + p(v) sum over x != v of q(x) (1 - a(x)) / (1 - p(x))."""
+        rest = np.float32(1.0) - at.p
+        share = np.divide(at.q * (np.float32(1.0) - a), rest, out=np.zeros_like(rest), where=rest > 1e-7)
+        pi: Vector = at.q * a + at.p * (np.float32(at.total(share)) - share)
+        return pi
