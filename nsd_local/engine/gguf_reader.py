@@ -66,7 +66,7 @@ class Reader:
         for _ in range(n_values):
             key = self._string()
             if key in metadata:
-                raise Damaged(f"its header gives {key} twice")
+                raise Damaged(f"its header gives {_shown(key)} twice")
             metadata[key] = self._value(self._u32(), key)
         tensors = tuple(self._tensor() for _ in range(n_tensors))
         names = {tensor.name for tensor in tensors}
@@ -98,13 +98,13 @@ class Reader:
         if type_ == _STRING:
             return self._string()
         if type_ != _ARRAY:
-            raise Damaged(f"the value of {key} has the unknown type {type_}")
+            raise Damaged(f"the value of {_shown(key)} has the unknown type {type_}")
         item, count = self._u32(), self._u64()
         if item == _STRING:
             self._skip_strings(count)
             return StringArray(count)
         if item not in _SCALARS:
-            raise Damaged(f"the array {key} has items of the unknown type {item}")
+            raise Damaged(f"the array {_shown(key)} has items of the unknown type {item}")
         if count > _KEPT_ARRAY:
             self._take(struct.calcsize(_SCALARS[item]) * count)
             return ()
@@ -122,7 +122,7 @@ class Reader:
         try:
             for _ in range(count):
                 at += 8 + unpack(data, at)[0]
-        except struct.error:
+        except (struct.error, OverflowError):  # past the end, or past what an index can be
             at = size + 1
         if at > size:
             raise Damaged(f"its header ends early, at byte {size:,}")
@@ -131,18 +131,24 @@ class Reader:
     def _tensor(self) -> TensorInfo:
         name = self._string()
         if not name or len(name.encode()) >= _MAX_NAME:
-            raise Damaged(f"a tensor has the name {name[:80]!r}")
+            raise Damaged(f"a tensor has the name {_shown(name)!r}")
         n_dims = self._u32()
         if not 1 <= n_dims <= _MAX_DIMS:
-            raise Damaged(f"tensor {name} has {n_dims} dimensions")
+            raise Damaged(f"tensor {_shown(name)} has {n_dims} dimensions")
         shape = tuple(self._u64() for _ in range(n_dims))
         type_, offset = self._u32(), self._u64()
         n = 1
         for dim in shape:
             n *= dim
         if n == 0 or n > 1 << 50 or offset > 1 << 60:
-            raise Damaged(f"tensor {name} has the shape {shape} at {offset:,}")
+            raise Damaged(f"tensor {_shown(name)} has the shape {shape} at {offset:,}")
         return TensorInfo(name, shape, type_, offset, _nbytes(name, n, shape[0], type_))
+
+
+def _shown(name: str) -> str:
+    """A name out of a damaged file, fit for a message."""
+    short = name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "..."
+    return short if short.isprintable() else ascii(short)[1:-1]
 
 
 def _nbytes(name: str, n: int, row: int, type_: int) -> int | None:
@@ -151,5 +157,5 @@ def _nbytes(name: str, n: int, row: int, type_: int) -> int | None:
     except (ValueError, KeyError):
         return None
     if row % block:
-        raise Damaged(f"tensor {name} has rows of {row} values, not a multiple of its type's {block}")
+        raise Damaged(f"tensor {_shown(name)} has rows of {row} values, not a multiple of its type's {block}")
     return int(n // block * size)

@@ -134,10 +134,9 @@ def load_error(file: GgufFile, mark: int) -> NsdError:
             f"this llama.cpp, {library.llama_version()}, does not know it",
             "Update llama-cpp-python, or choose another model",
         )
-    reasons = [re.sub(r"^\w+: ", "", line) for line in lines]
-    reason = next((line for line in reasons if "error loading model" in line), reasons[0] if reasons else "")
-    reason = re.sub(r"^error loading model( \w+)?: ", "", reason)
-    return ModelError(f"{file.path} cannot be loaded", reason or "llama.cpp gives no reason", "Download it again")
+    reason = re.sub(r"^\w+: ", "", lines[0]) if lines else "llama.cpp gives no reason"
+    reason = re.sub(r"^(error loading model[\w ]*: )+", "", reason)
+    return ModelError(f"{file.path} cannot be loaded", reason, "Download it again, or choose another file")
 
 
 def check_generates(model: Model) -> None:
