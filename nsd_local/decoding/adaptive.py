@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nsd_local.decoding.acceptance import Acceptance, chances
+from nsd_local.decoding.breakeven import SURE, break_even
 from nsd_local.decoding.controller import ANY_OFFER, Choice
 from nsd_local.decoding.costs import Costs
 from nsd_local.decoding.pace import GUESS_STEP, Pace
@@ -16,7 +17,6 @@ from nsd_local.drafting.offer import Offer
 
 MARGIN = 1.01  # drafting must promise this much more than plain decoding
 HORIZON = 16  # rounds over which the reading of what a draft model missed is written off
-SURE = 0.95  # an acceptance that no proposer can be expected to beat; what loses even so is not tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +172,8 @@ class Adaptive:
 
     def _needed(self, context: int) -> float | None:
         """The acceptance per position from which on a draft model pays; None if none would do."""
-        plain = MARGIN / self._pace.round(0, context)
-        times = {k: self._pace.round(k, context, source="model") for k in self._lengths(64)}
-
-        def pays(acceptance: float) -> bool:
-            return any((1 - acceptance ** (k + 1)) / (1 - acceptance) > plain * seconds for k, seconds in times.items())
-
-        if not pays(SURE):
-            return None
-        low, high = 0.0, SURE
-        for _ in range(7):
-            middle = (low + high) / 2
-            low, high = (low, middle) if pays(middle) else (middle, high)
-        return high
+        rounds = {k: self._pace.round(k, context, source="model") for k in self._lengths(64)}
+        return break_even(rounds, self._pace.round(0, context) / MARGIN)
 
     def _reason(self, best: Plan, plain: float, offers: Sequence[Offer], context: int) -> str:
         """Why nothing is drafted."""
