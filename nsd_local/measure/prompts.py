@@ -70,6 +70,10 @@ def read_prompts(path: Path) -> list[Prompt]:
     prompts = [_prompt(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
         raise UsageError(f"{path} holds no prompts")
+    ids = [prompt.id for prompt in prompts]
+    if len(set(ids)) < len(ids):
+        twice = next(id_ for id_ in ids if ids.count(id_) > 1)
+        raise UsageError(f"{path.name} holds two prompts called {twice}", "ids tell them apart", "Give each its own id")
     return prompts
 
 
