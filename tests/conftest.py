@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,17 @@ from tests.tiny import Tiny
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the session's tiny models live; write once, read often."""
     return tmp_path_factory.mktemp("tiny")
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tiny_folder: Path) -> Callable[[Tiny], Path]:
+    """Writes any tiny model, each once per session: `tiny_model(Tiny(kind="mamba"))`."""
+
+    @cache
+    def written(settings: Tiny) -> Path:
+        return tiny.write(tiny_folder / f"{settings.kind}_{len(list(tiny_folder.iterdir()))}.gguf", settings)
+
+    return written
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import gguf
+import numpy as np
 
 from tests.tiny_kinds import KINDS, Blocks, Weights
 
@@ -113,3 +114,22 @@ def _write_tokenizer(writer: gguf.GGUFWriter, tiny: Tiny) -> None:
     writer.add_add_bos_token(tiny.add_bos)
     if tiny.template is not None:
         writer.add_chat_template(tiny.template)
+
+
+def write_lora(path: Path, tiny: Tiny, seed: int, rank: int = 4) -> Path:
+    """Write a LoRA adapter for a llama-like model: both attention projections of every layer."""
+    rng = np.random.default_rng(seed)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", float(rank))
+    for i in range(tiny.n_layer):
+        for name in ("attn_q", "attn_output"):
+            for part, shape in (("lora_a", (rank, tiny.n_embd)), ("lora_b", (tiny.n_embd, rank))):
+                tensor = rng.standard_normal(shape).astype(np.float32) / np.float32(np.sqrt(tiny.n_embd))
+                writer.add_tensor(f"blk.{i}.{name}.weight.{part}", tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
