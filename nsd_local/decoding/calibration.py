@@ -85,6 +85,19 @@ def remember(target: Context, draft: Context | None, costs: Costs, *, good_for: 
     return True
 
 
+def kept() -> list[tuple[dict[str, Any], Costs]]:
+    """All calibrations in the cache that were made on this machine with this build, each with what it depends on."""
+    found = []
+    for path in sorted((home() / "calibration").glob("*.json")):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if (data["key"]["cpu"], data["key"]["build"]) == (cpu_name(), library.llama_version()):
+                found.append((data["key"], Costs.from_dict(data["costs"])))
+        except (OSError, ValueError, KeyError, TypeError, UsageError):
+            continue
+    return found
+
+
 def identity(target: Context, draft: Context | None) -> dict[str, Any]:
     """Everything that a calibration depends on."""
     return {

@@ -14,7 +14,7 @@ from nsd_local.decoding.calibration import calibrated
 from nsd_local.decoding.costs import Costs
 from nsd_local.decoding.settings import Settings
 from nsd_local.engine.context import Context
-from nsd_local.errors import DecodeError
+from nsd_local.errors import DecodeError, UsageError
 from nsd_local.loading import Loaded
 from nsd_local.measure.advice import Advice, advise
 from nsd_local.measure.profile import profile
@@ -84,9 +84,14 @@ def sample(loaded: Loaded, settings: Settings, tokens: int, prompts: Sequence[Pr
     for i, prompt in enumerate(chosen, 1):
         say(f"Answering sample {i} of {len(chosen)} ({prompt.id})")
         ids = engine.tokens(prompt.text)
+        if len(ids) + tokens > engine.n_ctx:
+            say(f"Left out: its {len(ids):,} tokens do not fit the context")
+            continue
         result = engine.generate(ids, settings)
         answer = tuple(token.id for round in result.rounds for token in round.tokens)
         samples.append(Sample(prompt.kind, tuple(ids), answer))
+    if not samples:
+        raise UsageError(f"No sample fits a context of {engine.n_ctx:,} tokens", "", "Give a larger --ctx")
     loaded.decoder.forget()
     return samples
 
