@@ -61,12 +61,9 @@ def bench(
         campaign = Campaign(
             arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.seconds(time_limit)
         )
-        journal = lab.open_journal(out, "bench", engine, settings, prompts, options.system)
-        try:
+        texts = [prompt.text for prompt in prompts]
+        with lab.open_journal(out, "bench", engine, settings, texts, options.system) as journal:
             result = measure(engine, campaign, journal, say=status, cancelled=interrupt.asked)
-        finally:
-            if journal is not None:
-                journal.close()
     lab.show(format, {"": (COLUMNS, result.summaries())}, result.rows)
     status(_drift_line(result))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,19 +73,27 @@ def seconds(minutes: float | None) -> float | None:
 
 
 def open_journal(
-    out: Path | None, name: str, engine: Engine, settings: Settings, prompts: Sequence[Prompt], system: str | None
-) -> Journal | None:
-    """The journal `name` in the folder, if one is wanted. Arms, seeds and repeats may be added to it later."""
+    out: Path | None,
+    name: str,
+    engine: Engine,
+    settings: Settings,
+    texts: Sequence[str],
+    system: str | None,
+    *,
+    rounds: bool = True,
+) -> AbstractContextManager[Journal | None]:
+    """The journal `name` in the folder, or none if no folder is given. Arms, seeds and repeats may be added to it in
+    later runs; the prompts (`texts`), the settings, the machine and the models must be the same."""
     if out is None:
-        return None
+        return nullcontext()
     header = {
         "format": f"nsd-local {name} 1",
         "settings": {**asdict(settings), "rule": {"name": settings.rule.name, **asdict(settings.rule)}},
         "system": system,
-        "prompts_sha256": digest([prompt.text for prompt in prompts]),
+        "prompts_sha256": digest(texts),
         "setup": setup(engine),
     }
-    return Journal(out / f"{name}.jsonl", header, KEY, rounds=True)
+    return Journal(out / f"{name}.jsonl", header, KEY, rounds=rounds)
 
 
 def digest(texts: Sequence[str]) -> str:
