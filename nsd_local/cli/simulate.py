@@ -24,6 +24,7 @@ def simulate(
     theta: Annotated[float | None, typer.Option("--theta", help="Nucleus threshold.", show_default="0.9")] = None,
     strength: Annotated[float | None, typer.Option("--strength", help="Strength.", show_default="1")] = None,
     kind: Annotated[str | None, typer.Option("--kind", help="Only rounds of this kind of prompt.")] = None,
+    arm: Annotated[str | None, typer.Option("--arm", "-a", help="Only rounds of this arm of a benchmark.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Predict tokens per second from recorded rounds and a cost curve.
@@ -37,9 +38,16 @@ def simulate(
     from nsd_local.measure.trace import Trace
     from nsd_local.verification.rules import make, parse
 
-    recordings = [one for one in read_recordings(rounds) if kind is None or one.about.get("kind") == kind]
+    recordings = [
+        one
+        for one in read_recordings(rounds)
+        if (kind is None or kind in (one.about.get("kind"), one.about.get("prompt_kind")))
+        and (arm is None or one.about.get("arm") == arm)
+        and ("profile" in one.about or any(round.k for round in one.rounds))
+    ]
     if not recordings:
-        raise UsageError(f"{rounds.name} holds no rounds of the kind {kind!r}")
+        which = "".join(f" of the {name} {value!r}" for name, value in (("kind", kind), ("arm", arm)) if value)
+        raise UsageError(f"{rounds.name} holds no rounds with drafts{which}")
     traces = [Trace.of(recording) for recording in recordings]
     curve = read_costs(costs)
     given = {key: value for key, value in (("theta", theta), ("strength", strength)) if value is not None}

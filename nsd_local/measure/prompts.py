@@ -48,6 +48,11 @@ def load_prompts(kinds: Iterable[str] | None = None, per_kind: int | None = None
     return chosen
 
 
+def repeating_prompts() -> list[Prompt]:
+    """Prompts whose answers repeat most of the prompt, for prompt lookup; not one of the eight kinds of work."""
+    return _load("repeat")
+
+
 def interleaved(prompts: Iterable[Prompt]) -> list[Prompt]:
     """The same prompts with their kinds taking turns, so that a run that is cut short has seen every kind."""
     queues: dict[str, list[Prompt]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ class Trace:
             known = min(emitted, len(round.divergence))
             divergence += [*round.divergence[:known], *[UNKNOWN] * (emitted - known)]
             excess += [*round.excess[:known], *[UNKNOWN] * (emitted - known)]
-        theta = recording.about.get("theta")
+        theta = _theta(recording.about)
         start = recording.rounds[0].n_past + 1 if recording.rounds else 0
         return cls(
             start,
@@ -119,6 +120,16 @@ class Trace:
         }
 
 
+def _theta(about: Mapping[str, Any]) -> float | None:
+    """The nucleus threshold that the rounds were measured with: named, or that of the arm of a benchmark."""
+    if about.get("theta") is not None:
+        return float(about["theta"])
+    if about.get("rule") != Nucleus.name:
+        return None
+    named = re.search(r"theta=([\d.]+)", str(about.get("arm", "")))
+    return float(named[1]) if named else Nucleus().theta
+
+
 def _spent(rule: Nucleus, excess: float) -> float:
     """What the rule spends at a position: strength * E_S, at most the cap."""
     spent = rule.strength * excess
@@ -128,9 +139,7 @@ def _spent(rule: Nucleus, excess: float) -> float:
 def _filled(values: Sequence[float]) -> list[float]:
     known = [i for i, value in enumerate(values) if not math.isnan(value)]
     if not known:
-        raise UsageError(
-            "These rounds say nothing about acceptance", "nothing was drafted, or the meter was off"
-        )
+        raise UsageError("These rounds say nothing about acceptance", "nothing was drafted, or the meter was off")
     filled = []
     for i, value in enumerate(values):
         if math.isnan(value):

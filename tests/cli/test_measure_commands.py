@@ -77,7 +77,7 @@ def test_simulate_refuses_what_it_cannot_know(home: Path, tuned: dict[str, objec
     for more, told in (
         (("--rule", "topk"), "cannot be predicted from these rounds"),
         (("-k", "2,many"), "numbers up to 64 or auto"),
-        (("--kind", "poetry"), "no rounds of the kind 'poetry'"),
+        (("--kind", "poetry"), "no rounds with drafts of the kind 'poetry'"),
     ):
         done = run(home, "simulate", *files, *more)
         assert done.returncode == 2
