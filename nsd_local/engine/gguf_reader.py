@@ -117,7 +117,7 @@ class Reader:
 
     def _skip_strings(self, count: int) -> None:
         if count > self._size // 8:
-            raise Damaged(f"its header promises {count:,} strings")
+            raise Damaged(f"its header ends early, at byte {self._size:,}: it promises {count:,} texts")
         data, size, unpack, at = self._data, self._size, _U64.unpack_from, self.offset
         try:
             for _ in range(count):

@@ -135,7 +135,7 @@ def load_error(file: GgufFile, mark: int) -> NsdError:
             "Update llama-cpp-python, or choose another model",
         )
     reason = re.sub(r"^\w+: ", "", lines[0]) if lines else "llama.cpp gives no reason"
-    reason = re.sub(r"^(error loading model[\w ]*: )+", "", reason)
+    reason = re.sub(r"^(error loading model[\w ]*: |check_tensor_dims: )+", "", reason)
     return ModelError(f"{file.path} cannot be loaded", reason, "Download it again, or choose another file")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from typing import Any
 
 from gguf.constants import GGMLQuantizationType
@@ -35,11 +36,12 @@ def create(model: Model, options: ContextOptions, plan: Plan) -> Any:
     mark = library.log_mark()
     handle = lib.llama_init_from_model(model.handle, params)
     if not handle:
-        reason = " ".join(library.log_since(mark, library.ERROR)[:2]) or "llama.cpp gives no reason"
+        lines = library.log_since(mark, library.ERROR)
+        reason = re.sub(r"^\w+: ", "", lines[0]) if lines else "llama.cpp gives no reason"
         raise ModelError(
             f"A context of {plan.n_ctx:,} tokens for {model.path.name} could not be made",
             f"{reason}; about {as_size(plan.cache_bytes)} are needed, {as_size(available_memory())} are free",
-            "Try a smaller --ctx",
+            "Try a smaller --ctx, or f16 for the cache",
         )
     try:
         if not lib.llama_get_memory(handle):
