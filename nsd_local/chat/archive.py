@@ -15,12 +15,11 @@ from nsd_local.decoding.settings import Settings
 from nsd_local.errors import NsdError
 from nsd_local.sampling.law import Law
 from nsd_local.sampling.penalties import Penalties
-from nsd_local.verification.rule import Exact, Nucleus
+from nsd_local.verification.rules import make
 
 FORMAT = 1
 DIGITS = 6  # significant digits of the recorded probabilities and times
 Part = TypeVar("Part")
-RULES = {rule.name: rule for rule in (Exact, Nucleus)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def unpack_settings(value: Mapping[str, Any]) -> Settings:
         law=Law(**known.pop("law")),
         penalties=Penalties(**known.pop("penalties")),
         logit_bias=tuple((int(token), float(amount)) for token, amount in known.pop("logit_bias")),
-        rule=RULES[rule.pop("name")](**rule),
+        rule=make(rule.pop("name"), rule),
         stop=tuple(known.pop("stop")),
         **known,
     )

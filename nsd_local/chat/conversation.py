@@ -188,31 +188,39 @@ class Conversation:
         self._set([*self.turns[:-1], replace(self.turns[-1], answer=answer)])
 
     def _attach(self, engine: ChatEngine) -> bool:
-        """Makes the transcript one of this engine; True if it was none before."""
+        """Makes the transcript one of this engine; True if it was none before.
+
+        Answers that were loaded from disk bring the ids they were generated as, so that a memory which still holds
+        them, or a restored one, is continued. Ids of another vocabulary spell another text and are not used.
+        """
         if self._transcript is not None and self._transcript.fence is engine.template.fence:
             return False
         self._transcript = Transcript(engine.target, engine.template.fence)
         self.dropped = 0
+        for i, turn in enumerate(self.turns):
+            if turn.answer is not None and turn.answer.ids:
+                messages = [*self._messages(0, i), Message("user", turn.user)]
+                self._transcript.record(self._render(engine, messages), turn.answer.text, turn.answer.ids)
         return True
 
     def _prompt(self, engine: ChatEngine) -> tuple[Prompt, list[str]]:
         """The prompt for the next answer, and what the user should know about it."""
         fresh = self._attach(engine)
-        prompt = self._render(engine)
+        prompt = self._render(engine, self._messages(self.dropped))
         window = Window(engine.decoder.target.n_ctx, self.settings.max_tokens)
         before = self.dropped
         if self.ctx_shift and not window.has_room(len(prompt.tokens)):
             while self.dropped < len(self.turns) - 1 and not window.is_cleared(len(prompt.tokens)):
                 self.dropped += 1
-                prompt = self._render(engine)
+                prompt = self._render(engine, self._messages(self.dropped))
         if not window.fits(len(prompt.tokens)):
             raise window.full(len(prompt.tokens), shifted=self.ctx_shift)
         self.opened = prompt.opened
         notices = engine.template.notices_for(self.messages) if fresh else ()
         return prompt, [*notices, *window.notice(before, self.dropped)]
 
-    def _render(self, engine: ChatEngine) -> Prompt:
-        text = engine.template.render(self._messages(self.dropped))
+    def _render(self, engine: ChatEngine, messages: Sequence[Message]) -> Prompt:
+        text = engine.template.render(messages)
         tokens = self._transcript.encode(text) if self._transcript else engine.template.fence.encode(text)
         return Prompt(text, tokens, opened_by(text))
 
@@ -220,9 +228,9 @@ class Conversation:
         """The settings of an answer: the form of the prompt may need stop strings of its own."""
         return replace(self.settings, stop=(*self.settings.stop, *engine.template.stop))
 
-    def _messages(self, start: int) -> list[Message]:
+    def _messages(self, start: int, end: int | None = None) -> list[Message]:
         messages = [Message("system", self.system)] if self.system else []
-        for turn in self.turns[start:]:
+        for turn in self.turns[start:end]:
             messages.append(Message("user", turn.user))
             if turn.answer is not None and turn.answer.text:
                 messages.append(Message("assistant", turn.answer.text))

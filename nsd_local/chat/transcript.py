@@ -63,6 +63,8 @@ class Transcript:
         All of them where the bytes of the tokens are what the text was made of, also where they are not
         UTF-8.
         """
+        if not all(0 <= token < self._model.n_vocab for token in ids):
+            return 0, 0  # of another model
         pieces = [self._model.piece(token) for token in ids]
         whole = TextAssembler()
         for piece in pieces:

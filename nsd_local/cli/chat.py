@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
 from nsd_local.api import Engine
+from nsd_local.chat.archive import pack, unpack
 from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.store import Store
 from nsd_local.cli import chat_commands as commands
@@ -21,7 +23,7 @@ from nsd_local.cli.loading import load_engine
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.status import clear, status
 from nsd_local.decoding.events import Event
-from nsd_local.errors import NsdError
+from nsd_local.errors import NsdError, SessionError
 
 
 @with_options
@@ -31,15 +33,41 @@ def chat(
     ctx_shift: Annotated[
         bool, typer.Option("--ctx-shift", help="When the context is full, let the oldest turns go.")
     ] = False,
+    session: Annotated[
+        Path | None, typer.Option("--session", help="Go on from this file if it exists; write it at the end.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Say what was chosen automatically, and why.")] = False,
 ) -> None:
     """Talk in the terminal. /help lists the commands; Ctrl-C stops an answer, Ctrl-D ends."""
     conversation = Conversation(options.system or "", options.settings(), ctx_shift=ctx_shift)
     with load_engine(options, verbose=verbose) as engine, Reader() as reader:
+        if session is not None:
+            conversation = restored(engine, session, conversation)
         talk = Talk(engine, conversation, options, show_kinds=show_kinds)
         if reader.interactive:
             status('/help lists the commands. """ begins and ends a text of several lines. Ctrl-D ends.')
-        talk.run(reader)
+        try:
+            talk.run(reader)
+        finally:
+            if session is not None:
+                engine.save(session, {"conversation": pack(talk.conversation)})
+
+
+def restored(engine: Engine, session: Path, conversation: Conversation) -> Conversation:
+    """The conversation of a session file whose memories the engine takes over; `conversation` if there is no file.
+
+    What was given on the command line (settings, a system prompt) goes before what the file holds.
+    """
+    if not session.expanduser().exists():
+        return conversation
+    note = engine.restore(session)
+    if "conversation" not in note:
+        raise SessionError(f"{session} holds no conversation", "another command has written it", "Give another file")
+    kept = unpack(note["conversation"])
+    kept.settings, kept.ctx_shift = conversation.settings, conversation.ctx_shift
+    kept.system = conversation.system or kept.system
+    status(f"going on with {kept.title!r}: {len(kept.turns)} turns")
+    return kept
 
 
 class PatientInterrupt(Interrupt):

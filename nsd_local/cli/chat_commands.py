@@ -19,6 +19,7 @@ from nsd_local.cli.status import status
 from nsd_local.decoding.records import Times
 from nsd_local.decoding.summary import Summary
 from nsd_local.errors import UsageError
+from nsd_local.verification.rules import RULES
 from nsd_local.verification.verdict import KINDS
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ def rule(talk: Talk, argument: str) -> None:
     current = talk.conversation.settings.rule
     values = ", ".join(f"{entry.name} {getattr(current, entry.name)}" for entry in fields(current))
     law = "keeps the target's law" if current.lossless else "deviates from the target's law, and says how much"
-    print(f"rule: {current.name}{f' ({values})' if values else ''}: {law}")
+    print(f"rule: {current.name}{f' ({values})' if values else ''}: {current.formula}; {law}")
+    if not argument:
+        print(f"there are: {', '.join(RULES)}")
 
 
 def stats(talk: Talk, argument: str) -> None:

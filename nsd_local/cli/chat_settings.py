@@ -29,7 +29,6 @@ NAMES = (
     "max-tokens",
     "stop",
 )
-OF_RULES = ("theta", "strength", "cap")
 SHORT = {"k": "draft-tokens", "n": "max-tokens"}
 UNSET = ("default", "none", "off")
 
@@ -51,7 +50,7 @@ def changed(options: Options, name: str, value: str) -> Options:
     except UsageError:
         if name != "rule":
             raise
-        new = replace(new, **dict.fromkeys(OF_RULES))  # what the last rule was given means nothing to this one
+        new = replace(new, theta=None, strength=None, cap=None)  # they were given to the last rule
         new.settings()
     return new
 

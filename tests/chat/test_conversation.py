@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,8 +11,10 @@ from dataclasses import replace
 import pytest
 
 from nsd_local.api import Engine, load
+from nsd_local.chat.archive import pack, unpack
 from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.message import Message
+from nsd_local.chat.turn import Answer, Turn
 from nsd_local.chat.window import ContextFullError
 from nsd_local.decoding.events import Event, Finished, Notice, Step
 from nsd_local.decoding.records import Result
@@ -273,7 +276,32 @@ def test_another_engine_goes_on_with_the_conversation(open_engine: Open) -> None
     list(conversation.ask(open_engine(), "first"))
     other = Watched(open_engine(template=TRIMS))
     list(conversation.ask(other, "second"))
-    assert other.prompts[-1] == other.template.tokens(conversation.messages[:-1])
+    said = b"".join(map(other.target.piece, other.prompts[-1])).decode("utf-8", "replace")
+    assert said == other.template.fence.reveal(other.template.render(conversation.messages[:-1]))
+
+
+def test_a_conversation_from_disk_continues_the_memory(open_engine: Open) -> None:
+    """The ids of its answers are kept with it: nothing that is still in memory is read again."""
+    engine = Watched(open_engine())
+    conversation = Conversation("system", replace(GREEDY, law=Law(temperature=1.5), seed=1))
+    for question in questions(3):
+        list(conversation.ask(engine, question))
+    held = len(engine.decoder.target.tokens)
+    again = unpack(json.loads(json.dumps(pack(conversation))))
+    expected = result_of(conversation.ask(engine, "go on"))
+    engine.engine.generate(engine.prompts[-2], replace(GREEDY, max_tokens=1))  # (the memory as it was before)
+    result = result_of(again.ask(engine, "go on"))
+    assert engine.prompts[-1] == engine.prompts[-2]
+    assert expected.cache_n == held
+    assert result.text == expected.text
+
+
+def test_ids_of_another_vocabulary_are_not_used(open_engine: Open) -> None:
+    engine = Watched(open_engine())
+    conversation = Conversation(settings=GREEDY)
+    conversation.turns = [Turn("first", Answer("the hat", ids=(5, 6, 7))), Turn("second", Answer("no", ids=(10**6,)))]
+    list(conversation.ask(engine, "third"))
+    assert engine.prompts[-1] == engine.template.tokens(conversation.messages[:-1])
 
 
 def test_titles() -> None:

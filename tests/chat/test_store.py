@@ -51,7 +51,9 @@ def same(a: object, b: object, where: str = "") -> None:
     """Equal up to the digits that are kept; what was not measured is None or NaN."""
     if isinstance(b, float):
         unknown = math.isnan(b)
-        assert (a is None or math.isnan(float(str(a)))) if unknown else math.isclose(float(str(a)), b, rel_tol=1e-5), where
+        assert (a is None or math.isnan(float(str(a)))) if unknown else math.isclose(float(str(a)), b, rel_tol=1e-5), (
+            where
+        )
     elif isinstance(b, tuple | list):
         assert isinstance(a, type(b)), where
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -95,7 +97,7 @@ def test_list_rename_delete(store: Store) -> None:
     assert [(entry.id, entry.turns) for entry in store.list()] == [(second.id, 1), (first.id, 0)]
     assert store.list()[0].title == "what is 日本 long long long long long long long…"
     store.rename(first.id, "  Other\nname ")
-    assert [entry.title for entry in store.list()][0] == "Other name"  # used last, so first in the list
+    assert store.list()[0].title == "Other name"  # used last, so first in the list
     store.delete(first.id)
     store.delete(first.id)
     assert [entry.id for entry in store.list()] == [second.id]

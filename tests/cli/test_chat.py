@@ -232,6 +232,25 @@ def test_full_context_does_not_end_the_chat(pair: list[str], environment: dict[s
     assert "no longer read by the model" in shifted.stderr
 
 
+def test_session_goes_on(pair: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+    """The second run reads only what is new, and its conversation holds what was said in the first."""
+    arguments = [*pair, "-n", "8", "-k", "3", "--session", str(tmp_path / "sitzung ä")]
+    first = piped("hello there, and a good deal more of the same\n", [*arguments, "-s", "Be brief."], environment)
+    assert first.returncode == 0
+    again = piped("/system\nand now\n/stats\n", arguments, environment)
+    assert again.returncode == 0
+    assert "going on with 'hello there, and a good deal more of the same': 1 turns" in again.stderr
+    assert "system prompt: Be brief." in again.stdout
+    read = re.search(r"its prompt: (\d+) tokens, (\d+) read", again.stdout)
+    assert read
+    assert int(read[2]) < 40 < int(read[1])
+    assert "conversation: 2 answers, 16 tokens" in again.stdout
+    (tmp_path / "no session").write_text("text")
+    refused = piped("hello\n", [*pair, "--session", str(tmp_path / "no session")], environment)
+    assert refused.returncode not in (0, 130)
+    assert "no session" in refused.stderr
+
+
 def test_settings_by_name() -> None:
     known = {entry.name.replace("_", "-") for entry in fields(Options)}
     assert set(NAMES) <= known
