@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -17,7 +17,8 @@ from nsd_local.engine.options import CacheType, Lora
 from nsd_local.errors import UsageError
 from nsd_local.loading import LoadOptions
 from nsd_local.sampling import Law, Penalties
-from nsd_local.verification.rule import Exact, Match, Nucleus, Rule
+from nsd_local.verification.rule import Rule
+from nsd_local.verification.rules import make, parameters, parse
 
 MODELS, DRAFTING, SAMPLING, LENGTH, MACHINE = (
     "Models",
@@ -75,6 +76,10 @@ class Options:
     budget: Annotated[
         float | None,
         _flag("--budget", panel=DRAFTING, help="Largest deviation of the whole answer; then exact."),
+    ] = None
+    deviation: Annotated[
+        float | None,
+        _flag("--deviation", panel=DRAFTING, help="Hold this deviation per token by choosing the strength."),
     ] = None
     exact_first: Annotated[
         int,
@@ -163,7 +168,7 @@ class Options:
         return Settings(
             penalties=Penalties(repeat=self.repeat_penalty),
             law=Law(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p),
-            rule=_rule(self.rule, theta=self.theta, strength=self.strength, cap=self.cap),
+            rule=self._rule(),
             budget=self.budget,
             exact_first=self.exact_first,
             draft_tokens=_draft_tokens(self.draft_tokens),
@@ -172,17 +177,15 @@ class Options:
             seed=self.seed,
         )
 
-
-def _rule(name: str, **parameters: float | None) -> Rule:
-    rules: dict[str, type[Rule]] = {rule.name: rule for rule in (Exact, Match, Nucleus)}
-    if name not in rules:
-        raise UsageError(f"there is no rule {name!r}", "", f"Rules: {', '.join(rules)}")
-    given = {key: value for key, value in parameters.items() if value is not None}
-    known = rules[name].__dataclass_fields__
-    for key in given:
-        if key not in known:
-            raise UsageError(f"the rule {name} has no --{key}")
-    return rules[name](**given)
+    def _rule(self) -> Rule:
+        """The rule that --rule names, with the parameters that have flags of their own."""
+        rule = parse("auto-strength" if self.deviation is not None and self.rule == "nucleus" else self.rule)
+        flags = {name: getattr(self, name) for name in ("theta", "strength", "cap", "deviation")}
+        given = {name: value for name, value in flags.items() if value is not None}
+        unknown = given.keys() - parameters(type(rule)).keys()
+        if unknown:
+            raise UsageError(f"The rule {rule.name} has no --{min(unknown)}", "", "See: nsd-local rules")
+        return make(rule.name, {**asdict(rule), **given})
 
 
 def _draft_tokens(text: str) -> int | Literal["auto"]:

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from nsd_local.decoding.adaptive import Adaptive
-from nsd_local.decoding.controller import Choice, DraftLength, Fixed
+from nsd_local.decoding.controller import Choice, DraftLength, Fixed, tells_acceptance
 from nsd_local.decoding.events import Event, Finished, Notice, Prefill, Step
 from nsd_local.decoding.records import Round
 from nsd_local.decoding.request import Request
@@ -58,7 +58,7 @@ class Decoder:
         """
         self._check(prompt)
         length = self._length(settings)
-        length.begin(metered=settings.meter, reproducible=settings.seed is not None)
+        length.begin(metered=settings.meter and tells_acceptance(settings.rule), reproducible=settings.seed is not None)
         drafting = not (isinstance(length, Fixed) and length.k == 0)
         request = Request(prompt, settings, self.target.model, length, drafting)
         if not drafting:
@@ -108,6 +108,7 @@ class Decoder:
             remaining=request.budget_left,
             exact_positions=max(0, settings.exact_first - request.emitted),
             relax_point_mass=settings.relax_point_mass,
+            memory=request.rule_memory,
         )
         clock.lap("accept")
 
@@ -149,7 +150,9 @@ class Decoder:
         """Reads what the memories lack of the prompt, the target's all but its last token."""
         start, prompt = perf_counter(), request.prompt
         target_chunks = prefill(self.target, prompt[:-1])
-        draft_chunks = self.proposer.begin(prompt) if self.proposer is not None and request.drafting else iter(())
+        draft_chunks: Iterator[int] = iter(())
+        if self.proposer is not None and request.drafting:
+            draft_chunks = self.proposer.begin(prompt, fresh=request.settings.seed is not None)
         try:
             for chunk in target_chunks:
                 request.prompt_n += chunk

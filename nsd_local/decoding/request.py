@@ -38,6 +38,7 @@ class Request:
         self.text = TextAssembler(settings.stop)
         # A rule that drafts greedily (llama.cpp's `match`) draws its drafts from a point mass.
         self.draft_law = Law(temperature=0.0) if getattr(settings.rule, "greedy_draft", False) else settings.law
+        self.rule_memory = settings.rule.start()
         self.adjust = self._adjust if settings.penalties.active or settings.logit_bias else None
         self._bias = dict(settings.logit_bias)
         self.tokens = list(prompt)  # prompt and answer so far
