@@ -19,6 +19,7 @@ from typing import Protocol
 
 from nsd_local.decoding.records import Round
 from nsd_local.drafting.offer import Offer
+from nsd_local.verification.rule import Exact, Match, Nucleus, Rule
 
 ANY_OFFER = (Offer("model", most=64),)
 
@@ -62,6 +63,11 @@ class DraftLength(Protocol):
     def verdict(self) -> str:
         """One line for the user on the request so far: why k is what it is, or why drafting is off."""
         ...
+
+
+def tells_acceptance(rule: Rule) -> bool:
+    """Is `1 - divergence + deviation` of a position the probability that its draft is kept under this rule?"""
+    return isinstance(rule, (Exact, Match, Nucleus))
 
 
 class Fixed:

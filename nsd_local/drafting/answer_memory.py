@@ -33,9 +33,11 @@ class AnswerMemory:
         self._current = []
         self._automaton = SuffixAutomaton()
         self._state, self._length = ROOT, 0
+        self._silent = False
 
-    def begin(self, tokens: Sequence[int]) -> None:
+    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> None:
         self._remember()
+        self._silent = fresh
         self._state, self._length = ROOT, 0
         self._follow(tokens[-REACH:])
 
@@ -45,7 +47,7 @@ class AnswerMemory:
 
     def match(self) -> Match | None:
         automaton, place = self._automaton, self._automaton.place(self._state)
-        if self._length < 2 or place >= len(automaton) or automaton.ends[place - 1] <= place:
+        if self._silent or self._length < 2 or place >= len(automaton) or automaton.ends[place - 1] <= place:
             return None
         return Match(self._length, automaton.tokens, place, end=automaton.ends[place - 1], same=False)
 

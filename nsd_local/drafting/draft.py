@@ -37,10 +37,10 @@ class Proposer(Protocol):
 
     name: str
 
-    def begin(self, tokens: Sequence[int]) -> Iterator[int]:
+    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
         """Learn `tokens` (a prompt), reusing what the memory holds of them; yields the size of each chunk evaluated.
 
-        May be abandoned between chunks.
+        May be abandoned between chunks. `fresh`: what earlier answers taught must not matter (a seed was given).
         """
         ...
 

@@ -31,10 +31,12 @@ class Lookup:
         self._rates = HitRates()
         self._best: Match | None = None
 
-    def begin(self, tokens: Sequence[int]) -> Iterator[int]:
+    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
         """Nothing has to be evaluated; the index is brought up to date."""
+        if fresh:
+            self._rates = HitRates()
         for matcher in self._matchers:
-            matcher.begin(tokens)
+            matcher.begin(tokens, fresh=fresh)
         self._search()
         return iter(())
 

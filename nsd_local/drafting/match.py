@@ -35,8 +35,8 @@ class Match:
 class Matcher(Protocol):
     """Finds the longest suffix of the text that occurred before."""
 
-    def begin(self, tokens: Sequence[int]) -> None:
-        """The text is exactly `tokens` now."""
+    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> None:
+        """The text is exactly `tokens` now. `fresh`: until the next `begin`, only matches within it count."""
         ...
 
     def extend(self, tokens: Sequence[int]) -> None:

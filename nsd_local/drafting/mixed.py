@@ -26,9 +26,9 @@ class Mixed:
         self._lookup, self._model = lookup, model
         self.name = "auto"
 
-    def begin(self, tokens: Sequence[int]) -> Iterator[int]:
-        self._lookup.begin(tokens)
-        return self._model.begin(tokens)
+    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
+        self._lookup.begin(tokens, fresh=fresh)
+        return self._model.begin(tokens, fresh=fresh)
 
     def offers(self, limit: int) -> Sequence[Offer]:
         lookup, model = self._lookup.offers(limit), self._model.offers(limit)

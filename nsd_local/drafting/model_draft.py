@@ -33,7 +33,7 @@ class ModelDraft:
         self._logits = np.full((LONGEST_DRAFT, n_vocab), -np.inf, dtype=np.float32)  # (k, V)
         self._q = Shape(n_vocab)
 
-    def begin(self, tokens: Sequence[int]) -> Iterator[int]:
+    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
         self._known = [self._readable(token) for token in tokens]
         fits = min(len(tokens) - 1, self.context.n_ctx)
         return prefill(self.context, self._known[:fits])

@@ -25,7 +25,7 @@ class PromptIndex:
         self._earlier: list[int] = []  # [i]: the previous place whose last tokens are those ending at i, or -1
         self._latest: dict[tuple[int, ...], int] = {}
 
-    def begin(self, tokens: Sequence[int]) -> None:
+    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> None:
         common = shared_prefix(self._tokens, tokens)
         if common < len(self._tokens) // 2:  # quicker to start again than to undo
             self._tokens, self._earlier, self._latest = [], [], {}

@@ -82,6 +82,19 @@ def test_it_learns_from_text_that_it_did_not_draft(repeats: bool) -> None:
     assert after > before if repeats else after < before
 
 
+def test_a_fresh_request_knows_nothing_of_earlier_answers() -> None:
+    lookup = begun(1, 2, 3)
+    lookup.commit([20, 21, 22, 23, 20, 99])
+    worth = Lookup()
+    for one in (lookup, worth):
+        list(one.begin([70, 71, 20, 21], fresh=True))
+        assert drafted(one, 4) == []
+        one.commit([5, 70, 71])
+    assert lookup.offers(2) == worth.offers(2)
+    list(lookup.begin([70, 71, 20, 21]))
+    assert drafted(lookup, 1) == [22], "they come back with the next request"
+
+
 def test_earlier_answers_are_remembered_over_prompts() -> None:
     lookup = begun(1, 2, 3)
     lookup.commit([20, 21, 22, 23])
