@@ -132,10 +132,13 @@ class Shape:
         return float(cut), int(cut_id)
 
     def best(self, n: int) -> tuple[float, int]:
-        """(cut, cut_id) of the n best-ranked tokens of the law, as in `nucleus`."""
+        """(cut, cut_id) of the n best-ranked tokens of the raw row, whether the law keeps them or not."""
+        law_cut = self.state[prefix.CUT], self.state[prefix.CUT_ID]
+        self.state[prefix.CUT], self.state[prefix.CUT_ID] = prefix.LOWEST, self.n_vocab
         end = select.prefix_end(
             self.row, self.block_max, self.state, True, float(n), self.scratch.found, self.scratch.bins
         )
+        self.state[prefix.CUT], self.state[prefix.CUT_ID] = law_cut
         return float(self.row[end]), int(end)
 
     def members(self, cut: float, cut_id: int) -> NDArray[np.bool_]:

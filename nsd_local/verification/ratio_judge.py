@@ -20,7 +20,7 @@ class RatioJudge:
     def begin(self, rule: Rule, limits: Limits, memory: Any) -> None:
         self.limits = limits
         self.theta, self.strength, self.cap = 0.0, 0.0, math.inf
-        self.earning = 0.0
+        self.earning, self.allowance = 0.0, None
         if isinstance(rule, Nucleus):
             self.theta, self.strength = rule.theta, rule.strength
             self.cap = math.inf if rule.cap is None else rule.cap
@@ -31,13 +31,13 @@ class RatioJudge:
     def decide(self, here: Position, u: float, exact: bool, index: int, k: int) -> tuple[Kind | None, float]:
         """(kind or None for a rejection, deviation spent); the latter is NaN where a relaxed position is unmeasured."""
         strength, cap = 0.0 if exact else self.strength, self.cap
-        if self.earning:
+        if self.allowance is not None:
             self.allowance.balance += self.earning
             cap = self.allowance.balance
         if self.limits.meter or (strength > 0.0 and self.limits.binding(cap)):
             here.measure(self.theta)
         strength, deviation = self.limits.spend(strength, here.excess, cap)
-        if self.earning:
+        if self.allowance is not None:
             self.allowance.balance -= deviation if deviation > 0.0 else 0.0
         here.acceptance = 1.0 - here.divergence + deviation
         ratio = here.ratio
@@ -52,5 +52,5 @@ class RatioJudge:
 
     def bonus(self) -> None:
         """A token was emitted beyond the drafts."""
-        if self.earning:
+        if self.allowance is not None:
             self.allowance.balance += self.earning
