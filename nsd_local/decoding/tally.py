@@ -9,6 +9,9 @@ from nsd_local.decoding.records import Round
 PAYS = 1.02  # below this ratio to plain decoding no gain is claimed
 
 
+LONG = 24  # rounds without drafting after which it counts as off
+
+
 class Tally:
     """Adds up rounds: how often which k, how many tokens, and the time they would have taken plainly."""
 
@@ -17,10 +20,13 @@ class Tally:
         self._tokens = 0
         self._seconds = 0.0
         self._plain_seconds = 0.0
+        self._idle = 0  # rounds since the last one that drafted in earnest
 
     def add(self, round: Round, plain: float | None, *, probe: bool) -> None:
         """A finished round; `plain` is the time of a plain round there in seconds, None where unknown."""
-        self._lengths[0 if probe else round.k] += 1
+        drafting = round.k > 0 and not probe
+        self._lengths[round.k if drafting else 0] += 1
+        self._idle = 0 if drafting else self._idle + 1
         self._tokens += len(round.tokens)
         self._seconds += round.times.total
         self._plain_seconds += len(round.tokens) * (plain or 0.0)
@@ -31,10 +37,12 @@ class Tally:
         drafting = rounds - self._lengths[0]
         if not drafting:
             return f"drafting is off: {off}" if off else "drafting has not started"
+        if off and self._idle >= LONG:
+            return f"drafting is off after {drafting} of {rounds} rounds: {off}"
         k = max((k for k in self._lengths if k), key=lambda k: self._lengths[k])
         line = f"k auto: drafted in {drafting} of {rounds} rounds, mostly k {k}"
         line += f", {self._tokens / rounds:.1f} tokens per pass"
         if self._plain_seconds and self._seconds:
             gain = self._plain_seconds / self._seconds
             line += f", about {gain:.2f} x plain decoding" if gain >= PAYS else ", no faster than plain decoding"
-        return f"{line}; at the end off: {off}" if off else line
+        return line

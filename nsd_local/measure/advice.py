@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from nsd_local.catalog.home import home
+from nsd_local.catalog.store import write_atomically
 from nsd_local.decoding.breakeven import break_even, expected_tokens
 from nsd_local.decoding.costs import Costs
 from nsd_local.measure.simulate import predict
@@ -140,3 +143,29 @@ def table(advice: Advice) -> list[tuple[str, ...]]:
     lookup = advice.lookup
     rows.append((f"{lookup.k}", f"{lookup.tokens:.2f}", f"{lookup.rate:.1f}", f"{lookup.gain:.2f}", "lookup, repeats"))
     return rows
+
+
+def keep(advice: Advice) -> None:
+    """For `doctor` to show; a cache that cannot be written is no loss."""
+    path = home() / "tuning" / f"{_safe(advice.target)}+{_safe(advice.draft)}.json"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(advice.to_dict(), indent=1, ensure_ascii=False))
+    except OSError:
+        return
+
+
+def kept() -> list[Advice]:
+    """What earlier tunings found, the latest first."""
+    found = []
+    for path in sorted((home() / "tuning").glob("*.json"), key=lambda path: -path.stat().st_mtime):
+        try:
+            data: Any = json.loads(path.read_text(encoding="utf-8"))
+            found.append(Advice.from_dict(data))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nsd_local.api import Engine
-from nsd_local.catalog.home import home
-from nsd_local.catalog.store import write_atomically
 from nsd_local.decoding.calibration import calibrated
 from nsd_local.decoding.costs import Costs
 from nsd_local.decoding.settings import Settings
 from nsd_local.engine.context import Context
 from nsd_local.errors import DecodeError, UsageError
 from nsd_local.loading import Loaded
-from nsd_local.measure.advice import Advice, advise
+from nsd_local.measure.advice import Advice, advise, keep
 from nsd_local.measure.profile import profile
 from nsd_local.measure.prompts import Prompt, interleaved, load_prompts
 from nsd_local.measure.trace import Trace
@@ -107,29 +103,3 @@ def compare(
     for memory in (target, draft):
         memory.clear()
     return traces
-
-
-def keep(advice: Advice) -> None:
-    """For `doctor` to show; a cache that cannot be written is no loss."""
-    path = home() / "tuning" / f"{_safe(advice.target)}+{_safe(advice.draft)}.json"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(advice.to_dict(), indent=1, ensure_ascii=False))
-    except OSError:
-        return
-
-
-def kept() -> list[Advice]:
-    """What earlier tunings found, the latest first."""
-    found = []
-    for path in sorted((home() / "tuning").glob("*.json"), key=lambda path: -path.stat().st_mtime):
-        try:
-            data: Any = json.loads(path.read_text(encoding="utf-8"))
-            found.append(Advice.from_dict(data))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return found
-
-
-def _safe(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name)

@@ -51,6 +51,12 @@ def test_tune_says_what_pays(tuned: dict[str, dict[str, object]]) -> None:
     assert tuned["costs"]["curves"]
 
 
+def test_doctor_shows_what_tune_found(home: Path, tuned: dict[str, dict[str, object]]) -> None:
+    verdict = tuned["advice"]["verdict"]
+    assert verdict in run(home, "doctor").stdout
+    assert verdict in [found["verdict"] for found in json.loads(run(home, "doctor", "--json").stdout)["tuned"]]
+
+
 def test_tune_prints_a_table(home: Path) -> None:
     done = run(home, "tune", "-m", str(home / "target.gguf"), "-d", "ngram", "--ctx", "1024", "--sample-tokens", "8")
     assert done.returncode == 0, done.stderr

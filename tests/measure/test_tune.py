@@ -17,9 +17,10 @@ from nsd_local.engine.options import ContextOptions, ModelOptions
 from nsd_local.errors import NsdError
 from nsd_local.loading import Loaded, LoadOptions, load_pair
 from nsd_local.measure import requantize as requantizing
+from nsd_local.measure.advice import kept
 from nsd_local.measure.prompts import Prompt
 from nsd_local.measure.requantize import requantize
-from nsd_local.measure.tune import Tuning, kept, tune
+from nsd_local.measure.tune import Tuning, tune
 from nsd_local.sampling.law import Law
 from nsd_local.verification.rule import Nucleus
 from tests import tiny
