@@ -52,7 +52,7 @@ def answer(contexts: dict[str, Context], draft: str, length: Adaptive, settings:
 def test_a_good_draft_is_used(contexts: dict[str, Context]) -> None:
     result = answer(contexts, "twin", Adaptive(CHEAP))
     lengths = [round.k for round in result.rounds]
-    assert sorted(lengths)[len(lengths) // 2] >= 4
+    assert sorted(lengths)[len(lengths) // 2] >= 3
     assert result.reason.startswith("k auto: drafted in ")
     assert all(round.why for round in result.rounds)
 
