@@ -16,6 +16,7 @@ from nsd_local.decoding.tally import Tally
 from nsd_local.drafting.offer import Offer
 
 MARGIN = 1.01  # drafting must promise this much more than plain decoding
+ANSWER = 256  # tokens of an answer, for all that is known before it
 HORIZON = 16  # rounds over which the reading of what a draft model missed is written off
 
 
@@ -62,6 +63,18 @@ class Adaptive:
         self._tally = Tally()
         self._off = ""  # why the last round was plain
         self._enter(PLAIN, (), 0, 0.0)
+
+    def reads(self, offers: Sequence[Offer], context: int, tokens: int | None) -> bool:
+        """Would drafting with what is expected of this pair win back the time that reading takes?"""
+        plain = self._pace.round(0, context)
+        for offer in offers:
+            if offer.source == "model" and offer.pending > 1:
+                cost = self._pace.drafting(1, context, offer.pending) - self._pace.drafting(1, context)
+                best = max(plan.rate for plan in self._plans(Offer("model", 64), 64, context))
+                saved = min(tokens or ANSWER, ANSWER) * (plain - 1.0 / best)
+                if best * plain <= MARGIN or saved < cost:
+                    return False
+        return True
 
     def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
         if limit < 1:

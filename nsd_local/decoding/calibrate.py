@@ -18,7 +18,7 @@ from nsd_local.verification.verifier import Verifier
 # By importance: where time runs out, the last ones stay unmeasured. Beyond 8, widths at which kernels work in full
 # tiles; long ones pay for prompt lookup only.
 WIDTHS = (1, 2, 4, 8, 3, 5, 6, 16, 7, 12, 32, 10, 9, 14, 24, 20)
-DRAFT_WIDTHS = (1, 2, 4, 16, 8)
+DRAFT_WIDTHS = (1, 2, 4, 16, 8, 64)
 LONG_WIDTHS = (1, 2, 4, 8, 16)
 SHORT, LONGEST = 48, 4096  # tokens in memory
 REPEATS = 7
@@ -100,6 +100,8 @@ class Calibration:
                     self._sample_target(n, verify, until, needed=repeat == 0 and n == 1)
                     if n in draft:
                         self._sample_draft(n, draft, until, needed=repeat == 0 and n == 1)
+                for n in sorted(draft.keys() - verify.keys()):
+                    self._sample_draft(n, draft, until, needed=False)
             except Stop:
                 break
         if singles is not None:

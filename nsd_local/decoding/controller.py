@@ -3,6 +3,7 @@
 The loop's side of the contract, once per request and then once per round:
 
     length.begin(metered=..., reproducible=...)
+    if length.reads(proposer.offers(1), len(prompt), max_tokens): the draft model reads the prompt, too
     choice = length.choose(limit, context, proposer.offers(limit))
     draft = proposer.propose(choice.k, law, rng, length.proceed, source=choice.source)   # if choice.k
     ... verify, commit ...
@@ -45,6 +46,14 @@ class DraftLength(Protocol):
         """
         ...
 
+    def reads(self, offers: Sequence[Offer], context: int, tokens: int | None) -> bool:
+        """Is it worth while that a draft model reads the prompt before the answer begins?
+
+        `offers` say how much it has not read, `tokens` is the length of the answer at most, if known. Without it,
+        the draft model reads the prompt when it is first asked to propose.
+        """
+        ...
+
     def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
         """k of the next round, `context` tokens being in memory.
 
@@ -78,6 +87,9 @@ class Fixed:
 
     def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
         pass
+
+    def reads(self, offers: Sequence[Offer], context: int, tokens: int | None) -> bool:
+        return self.k > 0
 
     def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
         if self.k == 0:

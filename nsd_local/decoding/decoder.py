@@ -153,6 +153,8 @@ class Decoder:
         draft_chunks: Iterator[int] = iter(())
         if self.proposer is not None and request.drafting:
             draft_chunks = self.proposer.begin(prompt, fresh=request.settings.seed is not None)
+            if not request.length.reads(self.proposer.offers(1), len(prompt), request.settings.max_tokens):
+                draft_chunks = iter(())
         try:
             for chunk in target_chunks:
                 request.prompt_n += chunk

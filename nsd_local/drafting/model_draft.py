@@ -9,7 +9,7 @@ import numpy as np
 from nsd_local.drafting.draft import Adjust, Draft, Proceed
 from nsd_local.drafting.offer import Offer
 from nsd_local.engine.context import Context
-from nsd_local.engine.prefill import prefill
+from nsd_local.engine.prefill import prefill, shared_prefix
 from nsd_local.sampling.law import Law
 from nsd_local.sampling.shape import Shape
 
@@ -36,6 +36,7 @@ class ModelDraft:
     def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
         self._known = [self._readable(token) for token in tokens]
         fits = min(len(tokens) - 1, self.context.n_ctx)
+        self.context.rewind(shared_prefix(self.context.tokens, self._known[:fits]))  # also if nobody reads the chunks
         return prefill(self.context, self._known[:fits])
 
     def offers(self, limit: int) -> Sequence[Offer]:

@@ -137,6 +137,15 @@ def test_reading_what_a_model_missed_is_part_of_the_price() -> None:
     assert Adaptive(CHEAP).choose(8, 0, (far,)).k == 0
 
 
+def test_the_prompt_is_read_only_where_that_can_pay() -> None:
+    unread = Offer("model", 1, pending=200)
+    assert Adaptive(CHEAP).reads((unread,), 200, None)
+    assert not Adaptive(CHEAP).reads((unread,), 200, 8), "not for so short an answer"
+    assert not Adaptive(CHEAP).reads((Offer("model", 1, pending=20_000),), 20_000, None)
+    assert not Adaptive(DEAR).reads((unread,), 200, None), "this pair is slower with drafts"
+    assert Adaptive(DEAR).reads((Offer("ngram", 1, confidence=(0.5,)),), 200, None)
+
+
 def test_with_a_seed_choices_depend_neither_on_the_clock_nor_on_the_past() -> None:
     kept = text(np.random.default_rng(3), 200, 0.6, 0.4)
     length = Adaptive(CHEAP)
