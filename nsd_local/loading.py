@@ -13,6 +13,7 @@ from nsd_local.catalog import ModelFile, Reporter, Silent, resolve
 from nsd_local.decoding.adaptive import Adaptive
 from nsd_local.decoding.calibration import calibrated
 from nsd_local.decoding.decoder import Decoder
+from nsd_local.decoding.variants import best_draft, recall
 from nsd_local.drafting.draft import Proposer
 from nsd_local.drafting.lookup import Lookup
 from nsd_local.drafting.mixed import Mixed
@@ -44,6 +45,7 @@ class LoadOptions:
     flash_attention: bool | None = None
     mmap: bool | None = None
     lora: tuple[Lora, ...] = ()
+    requantized: bool = True  # load the variant of a draft that `tune --requantize` found to be faster
     calibrate: bool = True  # measure the pair once where k is automatic; else speeds are learned while it runs
     offline: bool = False
     reporter: Reporter = field(default_factory=Silent, compare=False)
@@ -79,14 +81,18 @@ class Part:
 
     def describe(self) -> dict[str, Any]:
         """For people and for JSON: which file this is, what its memory allows, what was chosen and why."""
+        choices = {name: str(choice) for name, choice in (self.model.choices | self.context.choices).items()}
+        variant = None if self.model.path == self.file.path else recall(self.file.path)
+        if variant is not None:
+            choices["file"] = variant.told()
         return {
             "name": self.file.name,
-            "path": str(self.file.path),
-            "sha256": self.file.sha256,
+            "path": str(self.model.path),
+            "sha256": self.file.sha256 if variant is None else None,
             "licence": self.file.licence,
             "description": self.model.description,
             "memory": str(self.context.memory),
-            "choices": {name: str(choice) for name, choice in (self.model.choices | self.context.choices).items()},
+            "choices": choices,
         }
 
 
@@ -153,10 +159,15 @@ def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadO
     return Loaded(target, drafter, decoder, tuple(notices), perf_counter() - start)
 
 
-def _load(spec: str, role: Any, options: LoadOptions, n_ctx: int | None = None) -> Part:
+def _load(spec: str, role: Any, options: LoadOptions, target: Part | None = None) -> Part:
     file = resolve(spec, role=role, offline=options.offline, reporter=options.reporter)
     ensure_openable(file.path, trusted=file.verified)
-    model = Model.load(file.path, options.target() if role == "target" else options.draft())
+    path, n_ctx = file.path, None
+    if target is not None:
+        n_ctx = target.context.n_ctx
+        if options.requantized:
+            path = best_draft(file.path, target.file.path) or file.path
+    model = Model.load(path, options.target() if role == "target" else options.draft())
     try:
         return Part(file, model, Context(model, options.context(n_ctx)))
     except BaseException:
@@ -180,7 +191,7 @@ def _draft(
     if mixed and target.file.draft is None:
         return None, Lookup(), [f"no draft model is known for {target.file.name}: prompt lookup alone drafts"], ""
     try:
-        drafter = _load(str(target.file.draft) if mixed else spec, "draft", options, target.context.n_ctx)
+        drafter = _load(str(target.file.draft) if mixed else spec, "draft", options, target)
     except ModelError as error:
         return None, None, [], f"drafting is off: the draft failed to load ({error})"
     try:

@@ -34,6 +34,14 @@ class Variant:
     def path(self) -> Path:
         return folder() / self.file
 
+    def told(self) -> str:
+        """Such as `Q4_0 (77.1 tok/s expected, 61.0 as it was, with target.gguf, 2026-01-31)`."""
+        speed, before = self.measured.get(self.type_, 0.0), self.measured.get("", 0.0)
+        return (
+            f"{self.type_ or 'as it was'} ({speed:.1f} tok/s expected, {before:.1f} as it was, "
+            f"with {self.target}, {self.date})"
+        )
+
     def holds(self) -> bool:
         """Is the source still the same file, and the variant still whole?"""
         try:

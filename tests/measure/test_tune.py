@@ -95,6 +95,15 @@ def test_the_fastest_variant_is_kept_with_its_provenance(
     assert best_draft(draft, folder / "target.gguf") == best
     assert "draft.gguf" in str(read_gguf(best).metadata["nsd_local.quantized_from"])
     assert [path.name for path in variants.folder().glob("*.gguf")] == [best.name], "the losers are gone"
+    for wanted, path in ((True, best), (False, draft)):
+        again = load_pair(
+            folder / "target.gguf", draft, LoadOptions(ctx=256, threads=1, offline=True, requantized=wanted)
+        )
+        assert again.draft is not None
+        told = again.draft.describe()
+        again.close()
+        assert told["path"] == str(path)
+        assert ("Q4_0 (30.0 tok/s expected, 10.0 as it was" in told["choices"].get("file", "")) is wanted
 
 
 def test_the_draft_itself_may_be_best(
