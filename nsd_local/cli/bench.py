@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -11,7 +12,9 @@ from nsd_local.cli.interrupt import Interrupt
 from nsd_local.cli.loading import load_engine
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.status import status
-from nsd_local.measure import table
+from nsd_local.errors import UsageError
+from nsd_local.measure import columns, table
+from nsd_local.measure.anatomy import Anatomist
 from nsd_local.measure.arms import parse_arms
 from nsd_local.measure.bench import Bench
 from nsd_local.measure.bench import bench as measure
@@ -19,17 +22,6 @@ from nsd_local.measure.campaign import Campaign
 
 ARMS = ("plain", "exact", "nucleus")
 MAX_TOKENS = 128
-COLUMNS = {
-    "kind": table.text("prompt_kind"),
-    "arm": table.text("arm"),
-    "tok/s (quartiles)": table.spread("median_ts", "q1_ts", "q3_ts"),
-    "x plain (quartiles)": table.spread("speedup", "speedup_q1", "speedup_q3", 2),
-    "tokens/pass": table.number("mean_accepted_length"),
-    "kept": table.number("acceptance_rate", 0, percent=True),
-    "deviation/token": table.number("deviation_per_token", 4),
-    "runs": table.text("n_runs"),
-    "failed": table.text("n_failed"),
-}
 
 
 @with_options
@@ -42,6 +34,10 @@ def bench(
     limit: lab.Limit = None,
     repeats: Annotated[int, typer.Option("--repeats", "-r", min=1, help="Repeats of every run.")] = 1,
     seeds: lab.Seeds = 1,
+    positions: Annotated[
+        bool,
+        typer.Option("--positions", help="With --out: look again at every judged draft, for the figures of report."),
+    ] = False,
     out: lab.Out = None,
     time_limit: lab.TimeLimit = None,
     format: lab.Format = "md",
@@ -56,19 +52,26 @@ def bench(
     settings = lab.base_settings(options, MAX_TOKENS)
     prompts = lab.choose_prompts(kind, per_kind, data, limit)
     arms = parse_arms(arm or ARMS, settings)
-    with load_engine(options) as engine, Interrupt() as interrupt:
+    if positions and out is None:
+        raise UsageError("--positions needs --out", "the positions are written into a file there")
+    texts = [prompt.text for prompt in prompts]
+    with load_engine(options) as engine, Interrupt() as interrupt, ExitStack() as journals:
         status(lab.setup_line(engine))
-        campaign = Campaign(
-            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.seconds(time_limit)
+        journal, looked = (
+            journals.enter_context(lab.open_journal(where, name, engine, settings, texts, options.system, rounds=keeps))
+            for name, where, keeps in (("bench", out, True), ("positions", out if positions else None, False))
         )
-        texts = [prompt.text for prompt in prompts]
-        with lab.open_journal(out, "bench", engine, settings, texts, options.system) as journal:
-            result = measure(engine, campaign, journal, say=status, cancelled=interrupt.asked)
-    lab.show(format, {"": (COLUMNS, result.summaries())}, result.rows)
-    status(_drift_line(result))
+        extras = (Anatomist(engine, looked),) if looked is not None else ()
+        campaign = Campaign(
+            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.seconds(time_limit), extras
+        )
+        result = measure(engine, campaign, journal, say=status, cancelled=interrupt.asked)
+    lab.show(format, {"": (columns.BENCH, result.summaries())}, result.rows)
+    status(drift_line(result))
 
 
-def _drift_line(result: Bench) -> str:
+def drift_line(result: Bench) -> str:
+    """Whether plain decoding was as fast after the measurement as before."""
     if result.drift is None:
         return "nothing was left to run"
     change = result.drift["change"]

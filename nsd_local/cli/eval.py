@@ -13,7 +13,7 @@ from nsd_local.cli.loading import load_engine
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.status import status
 from nsd_local.errors import UsageError
-from nsd_local.measure import table
+from nsd_local.measure import columns, table
 from nsd_local.measure.arms import parse_arms
 from nsd_local.measure.evaluate import evaluate as measure
 from nsd_local.measure.evaluate import summarise
@@ -21,19 +21,6 @@ from nsd_local.measure.sandbox import Limits
 from nsd_local.measure.tasks import task as find_task
 
 ARMS = ("plain", "exact", "nucleus")
-COLUMNS = {
-    "arm": table.text("arm"),
-    "solved": lambda row: f"{row['solved']}/{row['answers']}",
-    "accuracy (95 %)": table.spread("accuracy", "accuracy_low", "accuracy_high", 3),
-    "better/worse": lambda row: table.DASH if row["better"] is None else f"{row['better']}/{row['worse']}",
-    "McNemar p": table.number("p_value", 3),
-    "tok/s": table.number("total_ts", 1),
-    "tokens/pass": table.number("mean_accepted_length"),
-    "tokens/answer": table.number("tokens_per_answer", 0),
-    "passes/solved": table.number("rounds_per_solved", 0),
-    "deviation/token": table.number("deviation_per_token", 4),
-    "cut off": table.text("cut_off"),
-}
 
 
 @with_options
@@ -88,4 +75,4 @@ def evaluate(
                 say=status,
                 cancelled=interrupt.asked,
             )
-    lab.show(format, {"": (COLUMNS, summarise(rows, [one.name for one in arms]))}, rows)
+    lab.show(format, {"": (columns.EVAL, summarise(rows, [one.name for one in arms]))}, rows)

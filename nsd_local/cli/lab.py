@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from nsd_local.api import Engine
 from nsd_local.cli.options import Options
 from nsd_local.decoding.settings import Settings
+from nsd_local.errors import UsageError
 from nsd_local.measure import table
 from nsd_local.measure.campaign import KEY
+from nsd_local.measure.folder import COMMANDS
 from nsd_local.measure.journal import Journal
 from nsd_local.measure.prompts import Prompt, interleaved, load_prompts, read_prompts
 from nsd_local.measure.setup import setup
@@ -93,7 +97,16 @@ def open_journal(
         "prompts_sha256": digest(texts),
         "setup": setup(engine),
     }
+    _note_command(out)
     return Journal(out / f"{name}.jsonl", header, KEY, rounds=rounds)
+
+
+def _note_command(out: Path) -> None:
+    """The command line goes into the folder too, once each, for the report."""
+    command = shlex.join(["nsd-local", *sys.argv[1:]])
+    with Journal(out / f"{COMMANDS}.jsonl", {"format": "nsd-local commands 1"}, ["command"]) as journal:
+        if not journal.has({"command": command}):
+            journal.append({"command": command})
 
 
 def digest(texts: Sequence[str]) -> str:
@@ -133,3 +146,19 @@ def setup_line(engine: Engine) -> str:
         f"draft {facts.get('draft_filename') or facts['draft']}",
     ]
     return " · ".join(part for part in parts if part)
+
+
+N = TypeVar("N", int, float)
+
+
+def numbers(text: str, kind: type[N]) -> list[N]:
+    """Such as 2,4,7. Raises UsageError."""
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{text!r} is no list of numbers", "", "Write them with commas: 2,4,7") from None
+
+
+def fixed_length(settings: Settings, k: int) -> Settings:
+    """The same with k drafted tokens where k was left open."""
+    return replace(settings, draft_tokens=k) if settings.draft_tokens == "auto" else settings

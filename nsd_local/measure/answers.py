@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nsd_local.errors import UsageError
+from nsd_local.measure.runner import Row, Run
 
 PATIENCE_S = 5  # for reading one answer; a strange formula may keep sympy busy for ever
 _THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
@@ -39,6 +40,13 @@ def grade_math(text: str, answer: str) -> Grade:
         return Grade(False, "", "no answer was found in the text")
     solved = bool(library.verify(right, given, timeout_seconds=patience))
     return Grade(solved, str(given[-1])[:200], "" if solved else f"not {_final(answer)}"[:200])
+
+
+def answer_score(run: Run) -> Row:
+    """The column `score` of a campaign's rows, 1 for a right answer: for prompts that have one."""
+    if run.prompt.answer is None or run.result is None:
+        return {"score": None}
+    return {"score": float(grade_math(run.result.text, run.prompt.answer).solved)}
 
 
 def _final(answer: str) -> str:

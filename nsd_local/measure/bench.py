@@ -110,6 +110,12 @@ def summarise(rows: Iterable[Row]) -> list[Row]:
     return [_summary(kind, arm, group) for kind, group in groups for arm in arms if _of(group, arm)]
 
 
+def overall(rows: Sequence[Row]) -> list[Row]:
+    """One row per arm over all kinds."""
+    rows = [values for values in rows if values["arm"] != "drift"]
+    return [_summary(ALL, arm, rows) for arm in dict.fromkeys(values["arm"] for values in rows)]
+
+
 def _of(rows: Sequence[Row], arm: str) -> list[Row]:
     return [values for values in rows if values["arm"] == arm]
 
@@ -122,6 +128,7 @@ def _summary(kind: str, arm: str, rows: Sequence[Row]) -> Row:
     seconds = sum(values["predicted_ms"] for values in good) / 1e3
     tokens, rounds = _sum(good, "predicted_n"), _sum(good, "rounds")
     drafted = _sum(good, "draft_n")
+    finished = [values for values in good if values.get("finish_reason") in ("stop", "stop_string")]
     return {
         "prompt_kind": kind,
         "arm": arm,
@@ -140,6 +147,8 @@ def _summary(kind: str, arm: str, rows: Sequence[Row]) -> Row:
         "acceptance_rate": _sum(good, "draft_n_accepted") / drafted if drafted else None,
         "deviation_per_token": _sum(good, "deviation_sum") / tokens if tokens else None,
         "tokens_per_run": tokens / len(good) if good else None,
+        "finished": len(finished),
+        "rounds_per_finished": _sum(finished, "rounds") / len(finished) if finished else None,
         "verify_ms_per_token": _sum(good, "verify_ms") / tokens if tokens else None,
         **_means(good, ("target_logprob", "score")),
     }
