@@ -141,13 +141,6 @@ class Shape:
         self.state[prefix.CUT], self.state[prefix.CUT_ID] = law_cut
         return float(self.row[end]), int(end)
 
-    def members(self, cut: float, cut_id: int) -> NDArray[np.bool_]:
-        """(V,) mask of the ranking prefix that ends at (cut, cut_id)."""
-        mask: NDArray[np.bool_] = self.row > np.float32(cut)
-        ties = np.flatnonzero(self.row == np.float32(cut))
-        mask[ties[ties <= cut_id]] = True
-        return mask
-
     def narrow(self, theta: float) -> float:
         """Cuts the law down to its nucleus and renormalises; returns the probability it had."""
         before = self.mass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from nsd_local.errors import UsageError
-from nsd_local.verification.vector_rule import Vector, VectorRule, ratio
+from nsd_local.verification.vector_rule import Vector, VectorRule
 
 if TYPE_CHECKING:
     from nsd_local.verification.laws import Laws
@@ -32,28 +32,26 @@ class Cactus(VectorRule):
         if not self.delta >= 0.0:
             raise UsageError(f"delta must be 0 or more, not {self.delta}")
 
-    def raised(self, p: Vector) -> Vector:
-        """h(x) of every token, were it the drafted one."""
-        spread: Vector = p * (np.float32(1.0) - p)
-        spread *= np.float32(2.0 * self.delta)
-        np.sqrt(spread, out=spread)
-        spread += p
-        np.minimum(spread, np.float32(1.0), out=spread)
-        return spread
-
     def acceptance(self, at: Laws) -> Vector:
-        return ratio(self.raised(at.p), at.q)
+        at.goal = at.raised(self.delta)  # h(x) of every token, were it the drafted one
+        return at.ratio(at.goal, at.q)
 
     def recovery(self, at: Laws) -> Vector:
-        p_x = float(at.p[at.token])
-        h_x = float(self.raised(at.p[at.token : at.token + 1])[0])
-        r: Vector = np.maximum(at.p * np.float32((1.0 - h_x) / max(1.0 - p_x, 1e-30)) - at.q, np.float32(0.0))
-        r[at.token] = max(0.0, h_x - float(at.q[at.token]))
-        return r
+        x = at.token
+        return at.above(at.p, at.q, _factor(at.goal[x : x + 1], at.p[x : x + 1])[0])
 
     def emitted(self, at: Laws, a: Vector) -> Vector:
-        """pi = q a + sum over rejected x of (q(x) - h(x)) r_x, each r_x scaled from p by its own factor."""
-        h = self.raised(at.p)
-        rejected = np.flatnonzero(at.q > h)
-        scale = (1.0 - h[rejected].astype(np.float64)) / np.maximum(1.0 - at.p[rejected].astype(np.float64), 1e-30)
-        return at.with_scaled_residuals(at.q * a, (at.q - h)[rejected], scale.astype(np.float32))
+        """pi = q a + sum over rejected x of (q(x) - h(x)) r_x, each r_x being [h-q]+ of its own h, normalised."""
+        rejected = np.flatnonzero(at.q > at.goal)
+        weights = at.q[rejected] - at.goal[rejected]
+        return at.with_residuals(a, weights, _factor(at.goal[rejected], at.p[rejected]))
+
+
+def _factor(h: Vector, p: Vector) -> Vector:
+    """(1 - h(x)) / (1 - p(x)): what is left of the other tokens when x is raised to h(x).
+
+    A rejected x has h(x) < q(x), so [h-q]+ is 0 at x itself whatever the factor.
+    """
+    rest = np.maximum(1.0 - p.astype(np.float64), 1e-30)
+    factor: Vector = ((1.0 - h.astype(np.float64)) / rest).astype(np.float32)
+    return factor

@@ -36,7 +36,7 @@ class Cascade(GoalRule):
             raise UsageError(f"alpha must lie in [-1, 1] (below 0 is exact), not {self.alpha}")
 
     def goal(self, at: Laws) -> Vector:
-        trusted = (at.p >= np.float32((1.0 - self.alpha) * at.best)) & (at.p > 0.0)
-        pi: Vector = at.q * trusted
-        pi += np.float32(max(0.0, 1.0 - at.total(pi))) * at.p
-        return pi
+        trusted = at.over(
+            at.p, max(0.0, float(np.nextafter(np.float32((1.0 - self.alpha) * at.best), np.float32(-1.0))))
+        )
+        return at.blend(trusted, at.p, max(0.0, 1.0 - at.dot(at.q, trusted)))

@@ -62,12 +62,13 @@ class Asd(VectorRule):
     def acceptance(self, at: Laws) -> Vector:
         if at.index == 0:
             at.memory.mismatches = 0
-        a = at.point(at.top)
         if at.memory.mismatches < self.m:
             limit = min(self.g * (at.k - at.index), self.budget - at.memory.spent)
             if limit > 0.0:
-                a[at.logits >= np.float32(float(at.logits[at.top]) - limit)] = 1.0
-        return a
+                return at.over(
+                    at.logits, float(np.nextafter(np.float32(at.logits[at.top] - limit), np.float32(-np.inf)))
+                )
+        return at.point(at.top)
 
     def recovery(self, at: Laws) -> Vector:
         return at.point(at.top)
@@ -100,11 +101,9 @@ class Mars(VectorRule):
 
     def acceptance(self, at: Laws) -> Vector:
         a = at.point(at.top)
-        two = at.shortlist(2)
-        two[at.top] = False
-        second = int(np.argmax(two))
+        second = at.second()
         first_logit, second_logit = float(at.logits[at.top]), float(at.logits[second])
-        if two[second] and first_logit > 0.0 and second_logit > self.margin * first_logit:
+        if first_logit > 0.0 and second_logit > self.margin * first_logit:
             a[second] = 1.0
         return a
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from nsd_local.errors import UsageError
-from nsd_local.verification.vector_rule import Vector, VectorRule, ratio
+from nsd_local.verification.vector_rule import Vector, VectorRule
 
 if TYPE_CHECKING:
     from nsd_local.verification.laws import Laws
@@ -32,8 +30,7 @@ class Lenience(VectorRule):
             raise UsageError(f"l must lie in (0, 1], not {self.l}")
 
     def acceptance(self, at: Laws) -> Vector:
-        return ratio(at.p, at.q * np.float32(self.l))
+        return at.ratio(at.p, at.q, self.l)
 
     def recovery(self, at: Laws) -> Vector:
-        r: Vector = np.maximum(at.p - at.q, np.float32(0.0))
-        return r
+        return at.above(at.p, at.q)

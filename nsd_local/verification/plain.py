@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from nsd_local.errors import UsageError
 from nsd_local.verification.vector_rule import GoalRule, Vector
 
@@ -33,6 +31,5 @@ class TargetTopP(GoalRule):
             raise UsageError(f"theta must lie in (0, 1], not {self.theta}")
 
     def goal(self, at: Laws) -> Vector:
-        pi = at.p * at.nucleus(self.theta)
-        pi /= np.float32(at.total(pi))
-        return pi
+        kept = at.nucleus(self.theta)
+        return at.scaled(at.p, kept, 1.0 / at.dot(at.p, kept))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from nsd_local.errors import UsageError
 from nsd_local.verification.rule import check_share
 from nsd_local.verification.vector_rule import Vector, VectorRule
@@ -33,7 +31,7 @@ class TopK(VectorRule):
             raise UsageError(f"n must be 1 or more, not {self.n}")
 
     def acceptance(self, at: Laws) -> Vector:
-        return (at.shortlist(self.n) & (at.p > 0.0)).astype(np.float32)
+        return at.shortlist(self.n)
 
     def recovery(self, at: Laws) -> Vector:
         return at.p
@@ -59,9 +57,7 @@ class Relaxed(VectorRule):
         check_share("delta", self.delta)
 
     def acceptance(self, at: Laws) -> Vector:
-        close = (at.p > 0.0) & (at.p >= np.float32(at.best - self.delta))
-        a: Vector = (close & at.shortlist(self.n)).astype(np.float32)
-        return a
+        return at.shortlist(self.n, at.best - self.delta)
 
     def recovery(self, at: Laws) -> Vector:
         return at.p

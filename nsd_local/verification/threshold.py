@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from nsd_local.errors import UsageError
 from nsd_local.verification.rule import check_share
 from nsd_local.verification.vector_rule import Vector, VectorRule
@@ -36,18 +34,12 @@ class Threshold(VectorRule):
             raise UsageError(f"acc must lie in (0, 1], not {self.acc}")
 
     def acceptance(self, at: Laws) -> Vector:
-        a: Vector = np.minimum(at.p / np.float32(self.acc), np.float32(1.0))
-        a[(at.p >= np.float32(self.single)) & (at.p > 0.0)] = 1.0
-        return a
+        return at.thresholds(self.acc, self.single)
 
     def recovery(self, at: Laws) -> Vector:
-        r = at.p.copy()
-        r[at.token] = 0.0
-        return r if r.any() else at.p
+        rest = at.above(at.p, at.point(at.token))
+        return rest if rest.any() else at.p
 
     def emitted(self, at: Laws, a: Vector) -> Vector:
         """pi(v) = q(v) a(v) + p(v) sum over x != v of q(x) (1 - a(x)) / (1 - p(x))."""
-        rest = np.float32(1.0) - at.p
-        share = np.divide(at.q * (np.float32(1.0) - a), rest, out=np.zeros_like(rest), where=rest > 1e-7)
-        pi: Vector = at.q * a + at.p * (np.float32(at.total(share)) - share)
-        return pi
+        return at.without_rejected(a)

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from nsd_local.errors import UsageError
 from nsd_local.verification.vector_rule import Vector, VectorRule
 
@@ -34,7 +32,7 @@ class Typical(VectorRule):
             raise UsageError(f"eps and alpha must be 0 or more, not {self.eps} and {self.alpha}")
 
     def acceptance(self, at: Laws) -> Vector:
-        return (at.p > min(self.eps, self.alpha * math.exp(-at.entropy))).astype(np.float32)
+        return at.over(at.p, min(self.eps, self.alpha * math.exp(-at.entropy)))
 
     def recovery(self, at: Laws) -> Vector:
         return at.p

@@ -34,12 +34,9 @@ class VectorRule(Rule):
 
     def emitted(self, at: Laws, a: Vector) -> Vector:
         """pi (V,) float32. For recovery laws that do not depend on the rejected token."""
-        kept = at.q * a
-        rejected = max(0.0, 1.0 - at.total(kept))
-        if rejected > 0.0:
-            r = self.recovery(at)
-            kept += r * np.float32(rejected / max(at.total(r), 1e-30))
-        return kept
+        rejected = max(0.0, 1.0 - at.dot(at.q, a))
+        r = self.recovery(at)
+        return at.blend(a, r, rejected / max(at.total(r), 1e-30))
 
     def settle(self, at: Laws, kept: bool) -> None:
         """Called once the fate of `at.token` under this rule is known; for rules that remember."""
@@ -55,18 +52,11 @@ class GoalRule(VectorRule):
         raise NotImplementedError
 
     def acceptance(self, at: Laws) -> Vector:
-        return ratio(self.goal(at), at.q)
+        at.goal = self.goal(at)
+        return at.ratio(at.goal, at.q)
 
     def recovery(self, at: Laws) -> Vector:
-        rest: Vector = np.maximum(self.goal(at) - at.q, np.float32(0.0))
-        return rest
+        return at.above(at.goal, at.q)
 
     def emitted(self, at: Laws, a: Vector) -> Vector:
-        return self.goal(at)
-
-
-def ratio(p: Vector, q: Vector) -> Vector:
-    """min(1, p/q); where q is 0 a token counts by p alone."""
-    out: Vector = (p > 0.0).astype(np.float32)
-    np.divide(p, q, out=out, where=p < q)
-    return out
+        return at.goal

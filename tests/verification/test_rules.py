@@ -74,14 +74,16 @@ def test_a_budget_mixes_any_rule_with_exact(rule: Rule) -> None:
         assert verdict.deviation[0] == pytest.approx(min(full, 0.03), abs=1e-6)
         assert verdict.deviation[0] <= 0.03
         if seed < 6 and full > 0.0:
-            law = sum(q[x] * _mixed(step, int(x), min(1.0, 0.03 / full)) for x in np.nonzero(q)[0])
+            strength = float(verdict.deviation[0] / verdict.excess[0])
+            assert strength == pytest.approx(min(1.0, 0.03 / full), abs=1e-4)
+            law = sum(q[x] * _mixed(step, int(x), strength) for x in np.nonzero(q)[0])
             assert distance(law, p) == pytest.approx(verdict.deviation[0], abs=1e-6)
 
 
 def _mixed(step: Step, token: int, strength: float) -> np.ndarray:
     """(V,) law of what follows when `token` was drafted: below `strength` the rule decides, above it exact does."""
     law = np.zeros(step.vocab)
-    for start, width in ((0.0, strength), (strength + 1e-7, 1.0 - strength - 1e-7)):
+    for start, width in ((0.0, strength), (strength + 1e-9, 1.0 - strength - 1e-9)):
         if width <= 0.0:
             continue
         a = boundary(lambda v, s=start, w=width: bool(step.verdict(token, s + v * w).accepted))
