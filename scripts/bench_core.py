@@ -137,7 +137,7 @@ def main() -> int:
     warm_up(arguments.vocab)
     case = Case(arguments.drafts, arguments.vocab)
     kept = measure(case, arguments.repeats)
-    kept &= measure_rules(case, max(3, arguments.repeats // 4))
+    kept &= measure_rules(case, max(3, arguments.repeats // 2))
     return 0 if kept else 1
 
 

@@ -52,11 +52,12 @@ class Scratch:
 
     def __init__(self, n_vocab: int) -> None:
         self.found = np.empty(n_vocab, np.int32)
-        # the masses of bins, and the weights and bins of one block
+        # the masses of bins; the weights and bins of one block; a copy of the block maxima
         self.bins = (
             np.empty(select.BINS, np.float64),
             np.empty(prefix.BLOCK, np.float32),
             np.empty(prefix.BLOCK, np.int32),
+            np.empty(-(-n_vocab // prefix.BLOCK), np.float32),
         )
 
 

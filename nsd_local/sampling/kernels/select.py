@@ -13,7 +13,7 @@ import numpy as np
 
 from nsd_local.sampling.jit import njit
 from nsd_local.sampling.kernels.exponential import weight
-from nsd_local.sampling.kernels.prefix import BLOCK, CUT, CUT_ID, FLOOR, HIGH, LOW, TOP, bound_of, inside
+from nsd_local.sampling.kernels.prefix import BLOCK, CUT, CUT_ID, FLOOR, HIGH, LOW, LOWEST, TOP, bound_of, inside
 
 BINS = 1024
 _NEAR = 6.0  # nats below the top that are tried first
@@ -140,7 +140,7 @@ def block_bins(part: Any, bound: Any, numbers: Any, scale: Any, weights: Any, bi
 @njit
 def fill_histogram(row: Any, block_max: Any, state: Any, counted: bool, scratch: Any) -> None:
     """The worth of every bin into scratch's histogram."""
-    histogram, weights, bins = scratch
+    histogram, weights, bins, _ = scratch
     numbers = (
         np.float32(state[TOP]),
         np.float32(state[HIGH]),
@@ -194,12 +194,44 @@ def gather_bin(row: Any, block_max: Any, state: Any, which: int, found: Any) -> 
 
 
 @njit
+def nth_largest(values: Any, n: int, work: Any) -> Any:
+    """The n-th largest of values (n from 1 to their number), by quickselect on a copy in `work`."""
+    work[: values.shape[0]] = values
+    start, stop = 0, values.shape[0]
+    while stop - start > 1:
+        pivot = work[(start + stop) // 2]
+        low, high = start, stop - 1
+        while low <= high:  # Hoare: larger ones to the left
+            while work[low] > pivot:
+                low += 1
+            while work[high] < pivot:
+                high -= 1
+            if low <= high:
+                work[low], work[high] = work[high], work[low]
+                low += 1
+                high -= 1
+        if n - 1 <= high:
+            stop = high + 1
+        elif n - 1 >= low:
+            start = low
+        else:
+            return pivot
+    return work[start]
+
+
+@njit
+def first_threshold(block_max: Any, state: Any, counted: bool, need: float, scratch: Any) -> Any:
+    """A logit above which the wanted prefix probably lies: for counts surely, as `need` block maxima reach it."""
+    if counted and need <= block_max.shape[0]:
+        return max(nth_largest(block_max, int(need), scratch[3]), LOWEST)
+    return np.float32(state[TOP] - _NEAR * 1.4426950408889634 / state[HIGH])
+
+
+@njit
 def prefix_end(row: Any, block_max: Any, state: Any, counted: bool, need: float, found: Any, scratch: Any) -> Any:
-    """The last token of the smallest ranking prefix, within the state's law, whose mass or count reaches
-    `need` > 0.
-    """
+    """The last token of the smallest ranking prefix, within the state's law, whose mass or count reaches `need` > 0."""
     cut, cut_id = np.float32(state[CUT]), int(state[CUT_ID])
-    near = np.float32(state[TOP] - _NEAR * 1.4426950408889634 / state[HIGH])
+    near = first_threshold(block_max, state, counted, need, scratch)
     n = gather(row, block_max, near, cut, cut_id, found, _MANY)
     if n > 0 and sum_worth(row, found, 0, n, state, counted) >= need:
         return crossing(row, found, n, state, counted, need)
