@@ -55,7 +55,7 @@ def test_the_answer_goes_to_stdout_and_the_footer_to_stderr(generate, pair):
 
 
 def test_json_is_one_document_on_the_last_line(generate, pair):
-    code, out, err = generate("Hello", *pair, "-n", "24", "--seed", "1", "--json", "--tokens", "--theta", "0.8")
+    code, out, _ = generate("Hello", *pair, "-n", "24", "--seed", "1", "--json", "--tokens", "--theta", "0.8")
     assert code == 0
     doc = json.loads(out.splitlines()[-1])
     assert doc["usage"]["completion_tokens"] == 24 == len(doc["tokens"]) == doc["timings"]["predicted_n"]
