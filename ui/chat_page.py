@@ -260,18 +260,19 @@ class ChatPage:
 
     def _show(self, tab: Tab, conversation: Conversation) -> Iterator[Update]:
         """The conversation as it stands, and its answer as it grows if one is under way."""
+        tab.conversation = conversation.id  # at once: a message sent from now on belongs here
         job = self.talk.running(conversation.id)
         if job is not None:
-            tab.conversation = conversation.id
             yield from self._follow(tab, job, first={self.ask: self._composer(running=True)})
             return
-        with tab.take_over():
-            tab.conversation = conversation.id
-            yield self._whole(tab, conversation) | {self.ask: self._composer(running=False)}
+        with tab.take_over() as mine:
+            if tab.view == mine:
+                yield self._whole(tab, conversation) | {self.ask: self._composer(running=False)}
 
     def _follow(self, tab: Tab, job: Answering, first: Update) -> Iterator[Update]:
         """Feeds the page with a growing answer until it ends or the page turns to something else."""
         conversation = job.conversation
+        tab.conversation = conversation.id
         with tab.take_over() as mine:
             base = self._before(conversation, job)
             yield self._frame(tab, conversation) | {self.transcript: [*base, *answer("")]} | first
@@ -285,8 +286,8 @@ class ChatPage:
                     start = time.perf_counter()
                     yield {self.transcript: [*base, *answer(text, running=True)]}
                     shown = text
-                    pause = max(FASTEST_S, PATIENCE * (time.perf_counter() - start))
-                    job.finished.wait(min(pause, 1.0))
+                    pause = max(FASTEST_S, PATIENCE * (time.perf_counter() - start), job.pace)
+                    job.finished.wait(min(pause, 2.0))
             yield self._end(tab, job)
 
     def _end(self, tab: Tab, job: Answering) -> Update:

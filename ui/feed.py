@@ -22,7 +22,10 @@ class Feed:
     async def live(self, ask: dict[str, Any]) -> dict[str, Any]:
         """The state of the engine, the banners, this conversation's answer, and the race."""
         key = str(ask.get("conversation", ""))
-        job = self.talk.running(key) or self.talk.last(key)
+        running = self.talk.running(key)
+        if running is not None:
+            running.pace = _pace(float(ask.get("lag", 0.0)), str(ask.get("view", "text")))
+        job = running or self.talk.last(key)
         problems = [text for text in (self.talk.memory.problem, *self.talk.store.problems[-2:]) if text]
         reply: dict[str, Any] = {
             "status": {
@@ -74,6 +77,14 @@ class Feed:
         kind = "json" if ask.get("kind") == "json" else "md"
         write = to_json if kind == "json" else to_markdown
         return {"name": file_name(conversation, kind), "text": write(self.talk.complete(conversation))}
+
+
+def _pace(lag: float, view: str) -> float:
+    """Seconds between two updates of the text. `lag`: how many seconds the page's script was late, drawing the last one.
+
+    A page that shows tokens gets the text only now and then; it is there at once when the view is switched back.
+    """
+    return max(1.0 if view == "tokens" else 0.0, min(5.0 * lag, 2.0))
 
 
 def _said(content: str) -> str:

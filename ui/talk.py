@@ -31,6 +31,7 @@ class Answering(Job):
         super().__init__(tab, conversation.title, run, Live())
         self.conversation = conversation
         self.said = said  # what goes back into the input if it fails
+        self.pace = 0.0  # seconds between two updates that the slowest page asks for
 
 
 class Talk:

@@ -61,8 +61,9 @@ def start(folder: Path, target: str | Path, draft: str | Path, **preferences: An
 def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A target and a related draft that never end by themselves."""
     folder = tmp_path_factory.mktemp("ui-models")
-    target = tiny.write(folder / "target.gguf", Tiny(seed=1, stop_bias=-30))
-    draft = tiny.write(folder / "draft.gguf", Tiny(seed=1, noise=0.02, stop_bias=-30))
+    long = {"stop_bias": -30.0, "n_ctx_train": 65_536}
+    target = tiny.write(folder / "target.gguf", Tiny(seed=1, **long))
+    draft = tiny.write(folder / "draft.gguf", Tiny(seed=1, noise=0.02, **long))
     return target, draft
 
 
@@ -174,6 +175,7 @@ class ChatPage:
         self.banners = page.locator(".n-banner")
         self.chats = page.locator("#chats label")
         expect(page.locator(".n-chip")).to_have_attribute("data-state", "ready")
+        self.turned(1)
 
     def say(self, text: str) -> None:
         """Sends a message."""
@@ -183,10 +185,18 @@ class ChatPage:
 
     def ask(self, text: str) -> None:
         """Sends a message and waits for the whole answer."""
-        before = self.questions.count()
+        before = self.version
         self.say(text)
-        expect(self.questions).to_have_count(before + 1)
+        self.turned(before + 2)  # once when the question appears, once when its answer is whole
         self.rest()
+
+    @property
+    def version(self) -> int:
+        """How often the page has turned to something new."""
+        return int(self.page.locator("body").get_attribute("data-version") or 0)
+
+    def turned(self, version: int) -> None:
+        self.page.wait_for_function("n => Number(document.body.dataset.version) >= n", arg=version)
 
     def rest(self) -> None:
         """Waits until nothing is being written."""
@@ -194,7 +204,9 @@ class ChatPage:
         expect(self.send_button).to_be_visible()
 
     def new(self) -> None:
+        before = self.version
         self.page.get_by_role("button", name="New conversation").click()
+        self.turned(before + 1)
         expect(self.transcript.get_by_text("Ask something.")).to_be_visible()
 
     def show(self, what: str) -> None:

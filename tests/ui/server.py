@@ -15,7 +15,7 @@ from nsd_local.ui.launch import serve
 
 def main() -> None:
     folder, target, draft = sys.argv[1:4]
-    with App(Choice(model=target, draft=draft, ctx=8192, threads=1), folder=Path(folder)) as app:
+    with App(Choice(model=target, draft=draft, ctx=32_768, threads=1), folder=Path(folder)) as app:
         print(serve(app), flush=True)
         sys.stdin.read()
 

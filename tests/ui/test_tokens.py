@@ -36,6 +36,7 @@ def test_hover_and_keyboard_tell_about_a_token(server: Server, open_page: Opens)
     chat.ask("tell me about tokens")
     chat.show("Tokens")
     tip = chat.page.locator("#n-tip")
+    expect(chat.page.locator(".turn-note")).to_be_visible()  # the finished answer has taken the place of the running one
     chat.page.locator(".turn .t-ratio").first.hover()
     expect(tip).to_be_visible()
     for name in ("p, target", "q, draft", "rank in target", "divergence", "deviation", "round"):

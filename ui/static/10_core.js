@@ -32,9 +32,14 @@ window.nsd = (() => {
       "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true" }, h("path", { d }));
 
   /* The poll: one small request while something happens, at most 10 a second and less where the page is slow. */
-  const poll = { server: null, trigger: null, place: { conversation: "", job: 0, version: 0 }, timer: 0, busy: false };
+  const poll = { server: null, trigger: null, place: { conversation: "", job: 0, version: 0 }, timer: 0, busy: false, lag: 0 };
   const listeners = [];
   const have = { job: 0, rows: 0, rounds: 0, race: 0 };
+
+  /** One part that fails must not silence the others. */
+  async function tell(listen, reply) {
+    try { await listen(reply); } catch (error) { console.error(error); }
+  }
 
   async function ask() {
     clearTimeout(poll.timer);
@@ -43,18 +48,24 @@ window.nsd = (() => {
     const start = performance.now();
     let cost = 0;
     try {
-      const reply = await poll.server.live({ conversation: poll.place.conversation, ...have });
+      const view = document.body.dataset.view;
+      const reply = await poll.server.live({ conversation: poll.place.conversation, lag: poll.lag, view, ...have });
       const got = performance.now();
-      if (!document.hidden || reply.job) for (const listen of listeners) listen(reply);
       poll.busy = reply.status.jobs > 0 || reply.status.engine === "opening";
+      for (const listen of listeners) tell(listen, reply);
       cost = performance.now() - got + (got - start) / 4;
-    } catch (error) {
+    } catch {
       poll.busy = false; // the server is gone or restarting; Gradio shows that itself
     }
     poll.asking = false;
     const wait = poll.again ? 0 : poll.busy ? Math.min(500, Math.max(120, 25 * cost)) : 2500;
     poll.again = false;
-    poll.timer = setTimeout(ask, wait);
+    const due = performance.now() + wait;
+    poll.timer = setTimeout(() => {
+      // How late the timer is tells how long drawing kept the page; the server then sends text less often.
+      poll.lag = poll.busy ? Math.max((performance.now() - due) / 1000, 0.7 * poll.lag) : 0;
+      ask();
+    }, wait);
   }
 
   /** The part of the page that knows where this tab is: its conversation, the job it follows, the version it shows. */
@@ -67,6 +78,7 @@ window.nsd = (() => {
         for (const part of Object.values(parts)) part.moved?.(place);
       }
       poll.place = { ...place };
+      document.body.dataset.version = place.version; // tells tests and the curious that the page has turned
       ask();
     };
     watch("value", moved);

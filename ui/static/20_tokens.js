@@ -109,7 +109,7 @@
     element.replaceChildren(list);
     document.body.append(tip);
     listen(list);
-    let fresh = false;
+    let fresh = false, shownOf = "";
     let running = null;
 
     async function fill() {
@@ -118,9 +118,13 @@
       const asked = nsd.poll.place.version;
       const messages = await nsd.poll.server.answers({ conversation: nsd.poll.place.conversation });
       if (asked !== nsd.poll.place.version) { fresh = false; return fill(); }
+      const same = shownOf === nsd.poll.place.conversation && list.scrollHeight - list.scrollTop - list.clientHeight > 60;
+      const at = list.scrollTop;
+      shownOf = nsd.poll.place.conversation;
+      hide();
       list.replaceChildren(...(messages.length ? messages.map(turn) : [empty]));
       if (running) list.append(running.turn);
-      list.scrollTop = list.scrollHeight;
+      list.scrollTop = same ? at : list.scrollHeight; // whoever scrolled up to read stays there
     }
     function live(job) {
       if (!running || running.id !== job.id) {
