@@ -14,6 +14,8 @@ from nsd_local.verification.log import Log
 from nsd_local.verification.position import Position, Pull
 from nsd_local.verification.verdict import Kind
 
+_ROUNDING = 1e-5
+
 Take = Callable[[int], bool]  # shapes position i; says whether it must be verified exactly
 
 
@@ -51,9 +53,9 @@ class BlockJudge:
             exact = take(i)
             deviation = self._pull(now, exact)
             if i > 0:
-                survives, survives_plain = self._survival(now)
-                kept = i if u_accept[i - 1] < survives else kept
-                kept_plain = i if u_accept[i - 1] < survives_plain else kept_plain
+                survives, survives_plain = self._survives(now, float(u_accept[i - 1]))
+                kept = i if survives else kept
+                kept_plain = i if survives_plain else kept_plain
             self._log.add(self._here, deviation, self.theta is not None and self._here.in_nucleus(self.theta))
             prefixes.append(self._next(now))
             if prefixes[-1].weight <= 0.0:
@@ -77,12 +79,16 @@ class BlockJudge:
         now.nucleus = here.nucleus
         return deviation
 
-    def _survival(self, now: Prefix) -> tuple[float, float]:
-        """h of the prefix before the position just taken: with the rule's law, and with p alone."""
-        if now.weight >= 1.0 and now.plain >= 1.0:
-            return 1.0, 1.0
-        rest, rest_plain = self._here.surplus(now.weight, now.plain, now.pull)
-        return _survival(now.weight, rest), _survival(now.plain, rest_plain)
+    def _survives(self, now: Prefix, u: float) -> tuple[bool, bool]:
+        """Is u below h of the prefix before the position just taken: with the rule's law, and with p alone?"""
+        here = self._here
+        survives = _bounded(u, now.weight, here.divergence - now.pull[1] * here.divergence)
+        plain = _bounded(u, now.plain, here.divergence)
+        if survives is None or plain is None:
+            rest, rest_plain = here.surplus(now.weight, now.plain, now.pull)
+            survives = u < _survival(now.weight, rest) if survives is None else survives
+            plain = u < _survival(now.plain, rest_plain) if plain is None else plain
+        return survives, plain
 
     def _next(self, now: Prefix) -> Prefix:
         here = self._here
@@ -97,9 +103,27 @@ class BlockJudge:
 
 
 def _survival(weight: float, rest: float) -> float:
-    if weight >= 1.0:
-        return 1.0
+    """h = R / (R + 1 - w)."""
     return rest / (rest + 1.0 - weight)
+
+
+def _bounded(u: float, weight: float, distance: float) -> bool | None:
+    """u < h where bounds decide it without R; None where R is needed.
+
+    With D the distance of the law from q (NaN if unmeasured): [w pi - q]+ <= w [pi - q]+ gives R <= w D, which is at
+    most w; and [w pi - q]+ >= [pi - q]+ - (1-w) pi gives R >= D - (1-w). h grows with R.
+    """
+    if weight >= 1.0:
+        return True
+    if u >= weight:
+        return False
+    if distance > 0.0:
+        most, least = weight * distance, distance - (1.0 - weight)
+        if u > _survival(weight, most) + _ROUNDING:
+            return False
+        if u < _survival(weight, max(0.0, least)) - _ROUNDING:
+            return True
+    return None
 
 
 def _advance(weight: float, goal: float, q: float) -> float:
