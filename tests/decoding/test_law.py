@@ -11,6 +11,8 @@ from scipy import stats
 from nsd_local.decoding.settings import Settings
 from nsd_local.sampling import Law
 from nsd_local.verification import Exact, Nucleus
+from nsd_local.verification.block import Block
+from nsd_local.verification.rule import Match
 from tests.decoding.decoders import PROMPT, decoder, fresh_logits, ids, run
 from tests.verification.oracle import nucleus, shaped
 
@@ -92,6 +94,18 @@ def test_exact_rule_emits_the_targets_law(tiny_target, tiny_draft, law):
     settings = Settings(law=law, rule=Exact(), draft_tokens=2, max_tokens=4)
     with decoder(tiny_target, tiny_draft) as loop:
         counts = sample(loop, settings, first)
+    assert fits(counts[0], p)
+    assert fits(counts[1], p_next)
+
+
+@pytest.mark.parametrize("rule", [Match(), Block()], ids=lambda rule: rule.name)
+def test_other_lossless_rules_emit_the_targets_law(tiny_target, tiny_far, rule):
+    law = Law(temperature=0.8, min_p=0.02)
+    prompt, p, _, _ = contested(tiny_target, tiny_far, law, 0.9)
+    first = int(p.argmax())
+    p_next = laws(tiny_target, [*prompt, first], law)[1]
+    with decoder(tiny_target, tiny_far) as loop:
+        counts = sample(loop, Settings(law=law, rule=rule, draft_tokens=3, max_tokens=5), first, prompt)
     assert fits(counts[0], p)
     assert fits(counts[1], p_next)
 
