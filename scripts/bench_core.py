@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from nsd_local.sampling import Law
 from nsd_local.verification import Exact, Nucleus, Rule, Verifier, warm_up
+from nsd_local.verification.block import Block, NucleusBlock
 from nsd_local.verification.rules import RULES
 
-LAW = Law(temperature=0.7)
+LAW, GREEDY = Law(temperature=0.7), Law(temperature=0.0)
 
 
 def model_like_rows(n: int, vocab: int, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -47,6 +48,7 @@ class Case:
         self.bad_draft, self.bad_tokens = self.draft.copy(), self.tokens.copy()
         self.bad_tokens[0] = int(np.argmin(self.target[0]))
         self.bad_draft[0, self.bad_tokens[0]] = 30.0
+        self.uniforms = rng.random(k)
         self.verifier = Verifier(vocab, k)
         self.rows = np.concatenate([self.target, self.draft])
         self.tops = self.rows.max(axis=1)
@@ -62,13 +64,17 @@ class Case:
         if len(verdict.accepted) != self.k:
             raise RuntimeError("the full block was cut short")
 
-    def positions(self, rule: Rule, meter: bool) -> None:
+    def whole(self, rule: Rule, meter: bool) -> None:
+        """A round of all k drafts whose uniforms put the tests of block verification to work."""
+        self.verifier.verify(self.target, self.draft, self.tokens, self.uniforms, 0.5, LAW, rule, meter=meter)
+
+    def positions(self, rule: Rule, meter: bool, law: Law = LAW) -> None:
         """Every position as a round of its own: the same work for every rule, however much it accepts."""
         low = np.zeros(1)
         for i in range(self.k):
             rows = self.target[i : i + 2]
             draft, tokens = self.draft[i : i + 1], self.tokens[i : i + 1]
-            self.verifier.verify(rows, draft, tokens, low, 0.5, LAW, rule, meter=meter)
+            self.verifier.verify(rows, draft, tokens, low, 0.5, law, rule, meter=meter)
 
     def reject(self, rule: Rule, meter: bool) -> None:
         high = np.full(self.k, 1.0 - 1e-12)
@@ -100,21 +106,28 @@ def measure(case: Case, repeats: int) -> bool:
             jobs[name] = partial(case.block, rule, meter)
             jobs[name + ", rejected at once"] = partial(case.reject, rule, meter)
             limits += [(name, "numpy", limit), (name + ", rejected at once", name, 1.0 / 3.0)]
+    for block in (Block(), NucleusBlock()):
+        for meter, how in ((False, "decisions only"), (True, "with the meter")):
+            jobs[f"{block.name}, {how}"] = partial(case.whole, block, meter)
+            limits.append((f"{block.name}, {how}", f"exact, {how}", 3.0))
     seconds = medians(jobs, repeats)
     print(f"numpy's exp and sum over {len(case.rows)} rows: {seconds['numpy'] * 1e3:.2f} ms")
     return report(seconds, limits)
 
 
 def measure_rules(case: Case, repeats: int) -> bool:
-    """Every other rule against exact verification of the same block, per position that it processed."""
+    """Every other rule against exact verification of the same positions."""
     jobs: dict[str, Callable[[], None]] = {}
     limits: list[tuple[str, str, float]] = []
     for meter, how in ((False, "decisions only"), (True, "with the meter")):
         jobs[f"exact, {how}"] = partial(case.positions, Exact(), meter)
+        jobs[f"exact at 0, {how}"] = partial(case.positions, Exact(), meter, GREEDY)
         for name, rule in RULES.items():
-            if name not in ("exact", "nucleus", "asd"):  # asd: temperature 0, whose rows cost less
-                jobs[f"{name}, {how}"] = partial(case.positions, rule(), meter)
-                limits.append((f"{name}, {how}", f"exact, {how}", 3.0))
+            if name in ("exact", "nucleus", "block", "nucleus-block"):
+                continue
+            unit = "exact at 0" if name == "asd" else "exact"
+            jobs[f"{name}, {how}"] = partial(case.positions, rule(), meter, GREEDY if name == "asd" else LAW)
+            limits.append((f"{name}, {how}", f"{unit}, {how}", 3.0))
     return report(medians(jobs, repeats), limits)
 
 

@@ -73,6 +73,10 @@ class Asd(VectorRule):
     def recovery(self, at: Laws) -> Vector:
         return at.point(at.top)
 
+    def emitted(self, at: Laws, a: Vector) -> Vector:
+        """At temperature 0 the draft is certain, so one token is."""
+        return at.point(at.token if a[at.token] > 0.0 else at.top)
+
     def settle(self, at: Laws, kept: bool) -> None:
         if kept and at.token != at.top:
             at.memory.spent += self._regret(at)

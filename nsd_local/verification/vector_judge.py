@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from nsd_local.verification.kernels import vectors
@@ -33,8 +34,9 @@ class VectorJudge:
         at, rule = self._at, self.rule
         at.take(here, index, k, self.memory)
         a = rule.acceptance(at)
-        kept = float(vectors.dot(at.q, a))
+        kept = math.nan
         if self.limits.meter or self.limits.binding(1.0):
+            kept = float(vectors.dot(at.q, a))
             bare = rule.emitted(at, a)
             here.divergence = float(vectors.distance(at.p, at.q))
             here.excess = float(vectors.distance(bare, at.p))
