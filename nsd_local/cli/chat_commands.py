@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nsd_local.chat.conversation import Conversation
+from nsd_local.cli.chat_printer import visible
 from nsd_local.cli.chat_settings import changed, described
 from nsd_local.cli.footer import footer
 from nsd_local.cli.generate import KindColours, legend
@@ -131,7 +132,8 @@ def kinds(talk: Talk, argument: str) -> None:
     turns = talk.conversation.turns
     if turns and turns[-1].answer is not None and turns[-1].answer.tokens:
         answer = turns[-1].answer
-        console.print(KindColours().paint(answer.tokens, "".join(token.text for token in answer.tokens)))
+        text = visible("".join(token.text for token in answer.tokens))
+        console.print(KindColours().paint(answer.tokens, text))
         console.print(legend())
 
 

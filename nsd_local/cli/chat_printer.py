@@ -15,6 +15,11 @@ PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"
 PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
 
+def visible(text: str) -> str:
+    """The text without control characters, of the same length."""
+    return text.translate(PICTURES)
+
+
 class ChatPrinter(Printer):
     """Prints an answer as `generate` does; on a terminal, reasoning is dim and its tags are left out.
 
@@ -33,10 +38,10 @@ class ChatPrinter(Printer):
             super()._print(text)
             return
         if isinstance(text, Text):
-            text.plain = text.plain.translate(PICTURES)  # of the same length, so the colours stay in place
+            text.plain = visible(text.plain)  # of the same length, so the colours stay in place
             super()._print(text)
             return
-        text = text.translate(PICTURES)
+        text = visible(text)
         if not self._splits:
             super()._print(text)
             return

@@ -4,72 +4,60 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, fields, replace
+from dataclasses import Field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from nsd_local.cli.options import Options
+from nsd_local.cli.options import DRAFTING, LENGTH, SAMPLING, Options
 from nsd_local.errors import UsageError
 
-# The flags that choose files, machine and prompt cannot change while a model is loaded.
-NAMES = (
-    "rule",
-    "theta",
-    "strength",
-    "cap",
-    "budget",
-    "exact-first",
-    "draft-tokens",
-    "temperature",
-    "top-k",
-    "top-p",
-    "min-p",
-    "repeat-penalty",
-    "seed",
-    "max-tokens",
-    "stop",
-)
 SHORT = {"k": "draft-tokens", "n": "max-tokens"}
 UNSET = ("default", "none", "off")
 
 
+def names() -> dict[str, Field[Any]]:
+    """What can be set: the flags about drafting, sampling and length. Model and machine are chosen by loading."""
+    chosen = {}
+    for entry in fields(Options):
+        panel = getattr(_typer_option(entry), "rich_help_panel", None)
+        if panel in (DRAFTING, SAMPLING, LENGTH) and entry.name != "system":  # which has a command of its own
+            chosen[entry.name.replace("_", "-")] = entry
+    return chosen
+
+
 def changed(options: Options, name: str, value: str) -> Options:
     """The options with one of them changed and checked; `default` brings a default back."""
-    name = SHORT.get(name, name.replace("_", "-"))
-    if name not in NAMES:
-        near = get_close_matches(name, NAMES, n=1)
-        raise UsageError(
-            f"There is no setting {name!r}",
-            "",
-            f"Did you mean {near[0]}?" if near else f"There are: {', '.join(NAMES)}",
-        )
-    entry = next(entry for entry in fields(Options) if _flag(entry) == name)
-    new = replace(options, **{entry.name: _default(entry) if value in UNSET else _parse(entry, name, value)})
+    name, known = SHORT.get(name, name.replace("_", "-")), names()
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}"
+        raise UsageError(f"There is no setting {name!r}", "", hint)
+    entry = known[name]
+    parsed: Any = entry.default if value in UNSET else _parse(entry, name, value)
+    new = replace(options, **{entry.name: parsed})
     try:
         new.settings()
     except UsageError:
         if name != "rule":
             raise
-        new = replace(new, theta=None, strength=None, cap=None)  # they were given to the last rule
+        # What was given to the last rule may mean nothing to this one.
+        new = replace(new, theta=None, strength=None, cap=None, deviation=None)
         new.settings()
     return new
 
 
 def described(options: Options) -> Iterator[str]:
     """One line per setting; those that differ from the default are marked."""
-    for entry in fields(Options):
-        if _flag(entry) in NAMES:
-            value = getattr(options, entry.name)
-            mark = " " if value == _default(entry) else "*"
-            yield f"{mark} {_flag(entry):<15} {'default' if value is None else _shown(value)}"
+    for name, entry in names().items():
+        value = getattr(options, entry.name)
+        mark = " " if value == entry.default else "*"
+        shown = "default" if value is None else ", ".join(map(repr, value)) if isinstance(value, list) else str(value)
+        yield f"{mark} {name:<15} {shown:<10} {getattr(_typer_option(entry), 'help', '')}"
 
 
-def _flag(entry: Field[Any]) -> str:
-    return entry.name.replace("_", "-")
-
-
-def _default(entry: Field[Any]) -> Any:
-    return None if entry.default is MISSING else entry.default
+def _typer_option(entry: Field[Any]) -> Any:
+    """What typer knows about a flag: it stands in the annotation."""
+    return get_type_hints(Options, include_extras=True)[entry.name].__metadata__[0]
 
 
 def _parse(entry: Field[Any], name: str, text: str) -> Any:
@@ -84,7 +72,3 @@ def _parse(entry: Field[Any], name: str, text: str) -> Any:
         kind = "a whole number" if int in kinds else "a number"
         raise UsageError(f"{name} takes {kind}, not {text!r}") from None
     return text if str in kinds else [text.replace("\\n", "\n").replace("\\t", "\t")]  # a list of stop strings
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(map(repr, value)) if isinstance(value, list | tuple) else str(value)

@@ -209,6 +209,26 @@ def test_failure_leaves_the_conversation_as_it_was(open_engine: Open) -> None:
     assert result.text == result_of(Forgetful(open_engine(fresh=1)).stream(prompt.prompts[0], GREEDY)).text
 
 
+def test_end_tokens_are_no_part_of_an_answer(open_engine: Open) -> None:
+    """Every end-of-generation token ends the answer, and none is shown or kept, whatever the seed."""
+    engine = Watched(open_engine(stop_bias=1.5))
+    ended = set()
+    for seed in range(40):
+        conversation = Conversation(settings=Settings(law=Law(temperature=1.0), seed=seed, max_tokens=40))
+        result = result_of(conversation.ask(engine, "first"))
+        answer = conversation.turns[0].answer
+        assert answer is not None
+        assert not engine.target.eog.intersection(answer.ids)
+        assert not any(text in answer.text for text in ("<|im_end|>", "<|endoftext|>"))
+        last = answer.tokens[-1]
+        assert (result.finish_reason == "stop") == (last.id in engine.target.eog)
+        if last.id in engine.target.eog:
+            ended.add(last.id)
+        held, said = engine.decoder.target.tokens, [*engine.prompts[-1], *(token.id for token in answer.tokens)]
+        assert held == said[: len(held)]  # nothing behind the end is in memory
+    assert ended == engine.target.eog
+
+
 def test_empty_message(open_engine: Open) -> None:
     conversation = Conversation(settings=GREEDY)
     for text in ("", " \n\t"):

@@ -134,3 +134,14 @@ def test_sampled_answers_with_a_seed(engine: Engine) -> None:
     second = result_of(conversation.retry(watched))
     assert (first.prompt_n, second.prompt_n) == (1, 1)
     assert first.text == second.text
+
+
+def test_no_dialogue_with_itself(engine: Engine) -> None:
+    """The answer ends where the model's turn ends, over 20 seeds."""
+    settings = Settings(law=Law(temperature=1.0), max_tokens=40, draft_tokens=4)
+    for seed in range(20):
+        conversation = Conversation(settings=replace(settings, seed=seed))
+        text = result_of(conversation.ask(engine, "Say hi.")).text
+        assert "<|im_" not in text
+        assert "assistant\n" not in text
+        assert "user\n" not in text

@@ -21,6 +21,7 @@ from nsd_local.errors import UsageError
 from nsd_local.sampling.law import Law
 from nsd_local.sampling.penalties import Penalties
 from nsd_local.verification.rule import Exact, Nucleus
+from nsd_local.verification.rules import RULES
 
 ODD = "日本 👩‍👧 \u2028 <script>alert(1)</script>\n\n```py\n" + " " * 128 + "x\n```\x00\x1b[31m"
 
@@ -225,6 +226,7 @@ def test_home_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         Settings(),
         Settings(rule=Exact(), draft_tokens="auto", stop=("a", "日本"), seed=7, max_tokens=9),
+        *(Settings(rule=kind()) for kind in RULES.values()),
         Settings(rule=Nucleus(0.5, 0.25, 0.1), budget=2.5, logit_bias=((3, -1.5),), penalties=Penalties(repeat=1.2)),
     ],
 )

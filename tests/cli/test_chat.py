@@ -7,16 +7,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.store import Store
 from nsd_local.cli.chat_commands import COMMANDS
-from nsd_local.cli.chat_printer import PICTURES
-from nsd_local.cli.chat_settings import NAMES, changed, described
+from nsd_local.cli.chat_printer import ChatPrinter, visible
+from nsd_local.cli.chat_settings import changed, described, names
 from nsd_local.cli.options import Options
+from nsd_local.decoding.events import Finished
+from nsd_local.decoding.records import Result
 from nsd_local.errors import UsageError
 from nsd_local.verification.rule import Nucleus
 from tests import tiny
@@ -252,8 +254,8 @@ def test_session_goes_on(pair: list[str], environment: dict[str, str], tmp_path:
 
 
 def test_settings_by_name() -> None:
-    known = {entry.name.replace("_", "-") for entry in fields(Options)}
-    assert set(NAMES) <= known
+    assert {"rule", "theta", "draft-tokens", "temperature", "max-tokens", "stop", "seed"} <= set(names())
+    assert not {"model", "ctx", "threads", "system"} & set(names())
     options = Options()
     for name, value in (("theta", "0.5"), ("seed", "3"), ("stop", "\\n\\n"), ("rule", "exact"), ("k", "auto")):
         options = changed(options, name, value)
@@ -270,4 +272,34 @@ def test_settings_by_name() -> None:
 
 
 def test_control_characters_are_shown_as_pictures() -> None:
-    assert "\x1b]0;title\x07 a\tb\n\x9b".translate(PICTURES) == "␛]0;title␇ a\tb\n\ufffd"
+    assert visible("\x1b]0;title\x07 a\tb\n\x9b") == "␛]0;title␇ a\tb\n\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("text", "opened", "shown"),
+    [
+        ("<think>\nwhy\n</think>\n\nbecause", "", "\x1b[2mwhy\x1b[0m\n\nbecause\n"),
+        ("why</think>because", "<think>", "\x1b[2mwhy\x1b[0m\n\nbecause\n"),
+        ("no <think> here\n", "", "no <think> here\n"),
+        ("\x1b[2J", "", "␛[2J\n"),
+    ],
+)
+def test_reasoning_is_dim_on_a_terminal(
+    text: str, opened: str, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    conversation = Conversation()
+    conversation.opened = opened
+    printer = ChatPrinter(conversation, show_kinds=False)
+    result = Result(text, "stop", 0, 1, 1, 0, 0.0, 0.0, None, 0.0, (), False, "")
+    printer.run(iter([Finished(result, text)]))
+    assert capsys.readouterr().out == shown
+
+
+def test_reasoning_stays_as_it_is_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "<think>why</think>because\n"
+    result = Result(text, "stop", 0, 1, 1, 0, 0.0, 0.0, None, 0.0, (), False, "")
+    ChatPrinter(Conversation(), show_kinds=False).run(iter([Finished(result, text)]))
+    assert capsys.readouterr().out == text
