@@ -153,7 +153,9 @@ def test_asd_keeps_its_ledger_over_the_request() -> None:
     draft, law = target[:3].copy(), Law(0.0)
     one = (target, draft, np.array([0, 0, 0], np.int32), np.full(3, 0.5), 0.5, law)
     generous = Asd(budget=10.0, g=1.0, m=9)
-    assert verify_block(*one, generous).accepted == ["nucleus"] * 3
+    verdict = verify_block(*one, generous)
+    assert verdict.accepted == ["nucleus"] * 3
+    assert verdict.deviation.tolist() == [1.0] * 3, "each is another token than the target's law allows"
     assert verify_block(*one, Asd(budget=10.0, g=1.0, m=2)).accepted == ["nucleus"] * 2
     assert verify_block(*one, Asd(budget=10.0, g=0.5, m=9)).accepted == ["nucleus"] * 2, "r <= g (k - i)"
     rule = Asd(budget=4.0, g=1.0, m=9)

@@ -11,7 +11,8 @@ from scipy import stats
 
 from nsd_local.errors import DecodeError, UsageError
 from nsd_local.sampling import Law
-from nsd_local.verification import Exact, Nucleus, Verdict, Verifier, verify_block, warm_up
+from nsd_local.verification import Exact, Nucleus, Rule, Verdict, Verifier, verify_block, warm_up
+from nsd_local.verification.rules import RULES
 from tests.verification import oracle
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "1"
@@ -234,6 +235,29 @@ def test_arrays_that_do_not_fit_are_refused(change: dict, says: str) -> None:
         verify_block(**Rounds(14).draw() | change, rule=Exact())
 
 
-def test_warm_up_works_for_any_vocabulary() -> None:
-    warm_up(1)
-    warm_up(151_936)
+@pytest.mark.parametrize("rule", [None, *[rule() for rule in RULES.values()]], ids=lambda rule: rule and rule.name)
+def test_warm_up_works_for_any_vocabulary_and_rule(rule: Rule | None) -> None:
+    warm_up(1, rule)
+    warm_up(151_936, rule)
+
+
+def test_after_warm_up_nothing_is_left_to_compile() -> None:
+    """Kernels that a round with every kind of law, draft and outcome calls are compiled already."""
+    if not COMPILED:
+        pytest.skip("the compiler is switched off")
+    from nsd_local.sampling.kernels import prefix, select, shape
+    from nsd_local.verification.kernels import gap
+
+    def compiled() -> dict[str, int]:
+        modules = (prefix, select, shape, gap)
+        kernels = [getattr(module, name) for module in modules for name in dir(module)]
+        return {kernel.__name__: len(kernel.signatures) for kernel in kernels if hasattr(kernel, "signatures")}
+
+    warm_up()
+    before, rounds = compiled(), Rounds(15)
+    for law in (Law(), Law(0.7, 5, 0.8, 0.05), Law(0.0)):
+        for rule in (Exact(), Nucleus(0.5), Nucleus(1.0, cap=0.1)):
+            for draft in (True, False):
+                one = rounds.draw(law)
+                verify_block(**(one if draft else one | {"draft_logits": None}), rule=rule, remaining=0.5)
+    assert compiled() == before
