@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -156,8 +158,20 @@ def _threads(model: Model, options: ContextOptions) -> tuple[int, str]:
         return options.threads, "as asked"
     if model.size_bytes < _SMALL:
         return 1, "so small a model is faster without waiting for other threads"
+    if fast := _performance_cores():
+        return fast, "performance cores"
     physical = psutil.cpu_count(logical=False) or os.cpu_count() or 1
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else physical
     if allowed < physical:
         return allowed, f"this process may use {allowed} of {physical} cores"
     return physical, "physical cores"
+
+
+def _performance_cores() -> int:
+    """Fast cores of an Apple chip, whose slow ones would hold the others up; 0 elsewhere."""
+    if platform.system() != "Darwin":
+        return 0
+    cores, size = ctypes.c_int(0), ctypes.c_size_t(ctypes.sizeof(ctypes.c_int))
+    name = b"hw.perflevel0.physicalcpu"
+    failed = ctypes.CDLL(None).sysctlbyname(name, ctypes.byref(cores), ctypes.byref(size), None, ctypes.c_size_t(0))
+    return 0 if failed else cores.value

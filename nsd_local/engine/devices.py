@@ -35,38 +35,30 @@ class Device:
 
 def devices() -> list[Device]:
     """All devices, in llama.cpp's order."""
-    ggml = _ggml()
-    return [_device(ggml, i) for i in range(ggml.ggml_backend_dev_count())]
+    return [_device(i) for i in range(_ggml("dev_count", [], ctypes.c_size_t)())]
 
 
 def gpus() -> list[Device]:
     return [device for device in devices() if device.is_gpu] if library.supports_gpu() else []
 
 
-def _ggml() -> Any:
-    ggml = library.ggml()
-    pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
-    for name, arguments, result in (
-        ("ggml_backend_dev_count", [], ctypes.c_size_t),
-        ("ggml_backend_dev_get", [ctypes.c_size_t], pointer),
-        ("ggml_backend_dev_name", [pointer], text),
-        ("ggml_backend_dev_description", [pointer], text),
-        ("ggml_backend_dev_type", [pointer], ctypes.c_int),
-        ("ggml_backend_dev_memory", [pointer, size, size], None),
-    ):
-        function = getattr(ggml, name)
-        function.argtypes, function.restype = arguments, result
-    return ggml
+def _ggml(name: str, arguments: list[Any], result: Any) -> Any:
+    function = library.ggml_function(f"ggml_backend_{name}")
+    function.argtypes, function.restype = arguments, result
+    return function
 
 
-def _device(ggml: Any, index: int) -> Device:
-    handle = ggml.ggml_backend_dev_get(index)
+def _device(index: int) -> Device:
+    pointer, size = ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)
+    handle = _ggml("dev_get", [ctypes.c_size_t], pointer)(index)
+    name = _ggml("dev_name", [pointer], ctypes.c_char_p)(handle)
+    description = _ggml("dev_description", [pointer], ctypes.c_char_p)(handle)
+    kind = _ggml("dev_type", [pointer], ctypes.c_int)(handle)
     free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
-    ggml.ggml_backend_dev_memory(handle, ctypes.byref(free), ctypes.byref(total))
-    kind = ggml.ggml_backend_dev_type(handle)
+    _ggml("dev_memory", [pointer, size, size], None)(handle, ctypes.byref(free), ctypes.byref(total))
     return Device(
-        name=(ggml.ggml_backend_dev_name(handle) or b"").decode("utf-8", "replace"),
-        description=(ggml.ggml_backend_dev_description(handle) or b"").decode("utf-8", "replace"),
+        name=(name or b"").decode("utf-8", "replace"),
+        description=(description or b"").decode("utf-8", "replace"),
         kind=_KINDS[kind] if 0 <= kind < len(_KINDS) else "accelerator",
         total=total.value,
         free=free.value,

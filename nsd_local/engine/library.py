@@ -7,11 +7,12 @@ import ctypes
 import os
 import sys
 import threading
+import weakref
 from collections import deque
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from nsd_local.errors import NsdError
 
@@ -28,11 +29,18 @@ class LogLine:
     text: str
 
 
+class Closable(Protocol):
+    """An owner of native handles."""
+
+    def close(self) -> None: ...
+
+
 class _Library:
     """What is loaded once per process."""
 
     binding: Any = None
     ggml: Any = None
+    owners: ClassVar[weakref.WeakSet[Closable]] = weakref.WeakSet()
     callback: Any = None  # llama.cpp keeps a bare pointer to it: it must outlive every call
     lock = threading.Lock()
     log: ClassVar[deque[LogLine]] = deque(maxlen=_LINES)
@@ -59,18 +67,36 @@ def _initialise() -> Any:
         raise NsdError(
             "llama.cpp cannot be loaded", str(error), "Run `nsd-local doctor`: it prints the install line"
         ) from error
-    _Library.ggml = ggml.libggml
+    _Library.ggml = ggml
     _Library.callback = binding.llama_log_callback(_on_log)
     binding.llama_log_set(_Library.callback, ctypes.c_void_p(0))
-    atexit.register(binding.llama_log_set, binding.llama_log_callback(0), ctypes.c_void_p(0))
+    atexit.register(_leave, binding)
     binding.llama_backend_init()
     return binding
 
 
-def ggml() -> Any:
-    """The ggml shared library, for what the binding does not declare (devices)."""
+def _leave(binding: Any) -> None:
+    """At the end of the process: free what is still open while the log has somewhere to go, then let go of the log."""
+    for owner in list(_Library.owners):
+        owner.close()
+    binding.llama_log_set(binding.llama_log_callback(0), ctypes.c_void_p(0))
+
+
+def close_at_exit(owner: Closable) -> None:
+    """Close `owner` at the end of the process, unless it is gone by then."""
     load()
-    return _Library.ggml
+    _Library.owners.add(owner)
+
+
+def ggml_function(name: str) -> Any:
+    """A function of ggml that the binding does not declare. It lies in one of two libraries, by platform."""
+    load()
+    try:
+        return getattr(_Library.ggml.libggml, name)
+    except AttributeError:  # Windows: a library gives only what it exports itself
+        from llama_cpp._ctypes_extensions import load_shared_library
+
+        return getattr(load_shared_library("ggml-base", _Library.ggml.libggml_base_path), name)
 
 
 def _on_log(level: int, text: bytes | None, _user: Any) -> None:

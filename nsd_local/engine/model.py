@@ -32,6 +32,7 @@ class Model:
         lib = library.load()
         self._handle = handle
         self._free = weakref.finalize(self, lib.llama_model_free, handle)
+        library.close_at_exit(self)
         self._contexts: weakref.WeakSet[Context] = weakref.WeakSet()
         self.file = file
         self.path = file.path
