@@ -42,7 +42,7 @@ class Plan:
 
 def plan(model: Model, options: ContextOptions) -> Plan:
     """Decide. Raises ModelError where the cache cannot fit, with a suggestion; UsageError for settings at odds."""
-    on_gpu = _on_gpu(model)
+    on_gpu = model.gpu_layers > 0
     flash, flash_why = _flash_attention(options, on_gpu)
     n_ubatch = min(options.n_ubatch or (512 if on_gpu else 128), options.n_batch)
     free = sum(device.free for device in gpus()) if on_gpu and options.offload_cache else available_memory()
@@ -71,10 +71,6 @@ def plan(model: Model, options: ContextOptions) -> Plan:
     if model.is_recurrent or model.is_hybrid:
         choices["snapshots"] = Choice(str(snapshots), snapshots_why)
     return Plan(n_ctx, n_ubatch, threads, flash, swa_full, snapshots, needed, choices)
-
-
-def _on_gpu(model: Model) -> bool:
-    return not model.choices["gpu layers"].value.startswith("0")
 
 
 def _n_ctx(model: Model, options: ContextOptions, free: int) -> tuple[int, str]:

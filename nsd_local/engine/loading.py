@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nsd_local.engine import library
@@ -20,8 +21,17 @@ _MODES = {"none": 0, "mmap": 1, "mlock": 2, "mmap+mlock": 3, "direct": 4}  # enu
 _GPU_SHARE = 0.9  # of a GPU's free memory, for weights; the rest is for caches and computing
 
 
-def load_weights(file: GgufFile, options: ModelOptions) -> tuple[Any, dict[str, Choice]]:
-    """The native model and what was chosen. Raises ModelError."""
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A native model and where it went."""
+
+    handle: Any
+    gpu_layers: int
+    choices: dict[str, Choice]
+
+
+def load_weights(file: GgufFile, options: ModelOptions) -> Weights:
+    """Raises ModelError with llama.cpp's reason; what the consumer's progress callback raises."""
     lib = library.load()
     params = lib.llama_model_default_params()
     chosen = _devices(options)
@@ -46,7 +56,7 @@ def load_weights(file: GgufFile, options: ModelOptions) -> tuple[Any, dict[str, 
         raise watcher.error
     if not handle:
         raise load_error(file, mark)
-    return handle, {"gpu layers": layers_choice, "load mode": mode_choice}
+    return Weights(handle, layers, {"gpu layers": layers_choice, "load mode": mode_choice})
 
 
 class _Watcher:

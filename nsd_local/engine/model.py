@@ -26,18 +26,17 @@ class Model:
     Closing it closes its contexts first: llama.cpp wants them freed before their model.
     """
 
-    def __init__(
-        self, file: GgufFile, handle: Any, options: ModelOptions, choices: dict[str, Choice], load_s: float
-    ) -> None:
-        lib = library.load()
-        self._handle = handle
+    def __init__(self, file: GgufFile, weights: loading.Weights, options: ModelOptions, load_s: float) -> None:
+        lib, handle = library.load(), weights.handle
+        self._handle: Any = handle
         self._free = weakref.finalize(self, lib.llama_model_free, handle)
         library.close_at_exit(self)
         self._contexts: weakref.WeakSet[Context] = weakref.WeakSet()
         self.file = file
         self.path = file.path
         self.options = options
-        self.choices = choices  # what was chosen automatically, and why
+        self.choices: dict[str, Choice] = weights.choices  # what was chosen automatically, and why
+        self.gpu_layers = weights.gpu_layers
         self.load_s = load_s
         self.architecture = file.architecture
         self.vocabulary = Vocabulary(lib, lib.llama_model_get_vocab(handle), str(file.path))
@@ -59,15 +58,15 @@ class Model:
         options = options or ModelOptions()
         file = read_gguf(Path(path))
         start = perf_counter()
-        handle, choices = loading.load_weights(file, options)
+        weights = loading.load_weights(file, options)
         try:
-            model = cls(file, handle, options, choices, perf_counter() - start)
+            model = cls(file, weights, options, perf_counter() - start)
         except BaseException:
-            library.load().llama_model_free(handle)
+            library.load().llama_model_free(weights.handle)
             raise
         try:
             loading.check_generates(model)
-            model.adapters = loading.load_adapters(handle, options)
+            model.adapters = loading.load_adapters(weights.handle, options)
         except BaseException:
             model.close()
             raise

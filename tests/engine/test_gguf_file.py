@@ -13,7 +13,10 @@ from nsd_local.engine.library import llama_version
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import ContextOptions
 from nsd_local.errors import ModelError
+from tests import tiny
 from tests.engine.mutants import fields
+from tests.tiny import Tiny
+from tests.tiny_kinds import KINDS
 
 
 def refused(path) -> str:
@@ -172,3 +175,19 @@ def test_a_part_under_another_name_is_told(tmp_path, tiny_target):
     first, _ = split_in_two(tiny_target, tmp_path)
     renamed = first.rename(tmp_path / "renamed.gguf")
     assert "-00001-of-00002.gguf" in refused(renamed)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "reason"), [("llada", "a diffusion model"), ("eurobert", "no memory of a text")]
+)
+def test_models_that_do_not_write_text_are_refused(tmp_path, monkeypatch, architecture, reason):
+    def kind(blocks):
+        llama(blocks)
+        if architecture == "eurobert":  # an embedding model has no output matrix
+            del blocks.writer.tensors[0]["output.weight"]
+
+    llama = KINDS["llama"]
+    monkeypatch.setitem(KINDS, architecture, kind)
+    path = tiny.write(tmp_path / "other.gguf", Tiny(kind=architecture))
+    with pytest.raises(ModelError, match=reason), Model.load(path) as model:
+        Context(model, ContextOptions(n_ctx=256))
