@@ -59,11 +59,7 @@ class Model:
         file = read_gguf(Path(path))
         start = perf_counter()
         weights = loading.load_weights(file, options)
-        try:
-            model = cls(file, weights, options, perf_counter() - start)
-        except BaseException:
-            library.load().llama_model_free(weights.handle)
-            raise
+        model = cls(file, weights, options, perf_counter() - start)  # owns the handle from its first line on
         try:
             loading.check_generates(model)
             model.adapters = loading.load_adapters(weights.handle, options)
