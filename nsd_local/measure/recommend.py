@@ -15,7 +15,7 @@ ACCEPTANCE = 0.7  # of a small sibling's drafts; between open text (about 0.6) a
 PAYS = 1.1
 SHARE = 0.8  # of the memory that a pair may take
 # What a pass over n tokens costs relative to one where nothing was measured: a GPU waits for memory either way, a CPU
-# computes each token of a quantized model anew (2.9 for n = 4 with Q4_K_M on two cores, see docs).
+# computes each token of a quantized model anew (2.9 passes for n = 4 with Q4_K_M on two cores).
 GPU_ROW, CPU_ROW = 0.05, 0.6
 LENGTHS = range(1, 9)
 

@@ -59,21 +59,28 @@ def test_overhead_reports_every_promise(folder: Path) -> None:
 
 
 def test_speed_runs_every_arm_and_tells_every_promise(folder: Path) -> None:
-    arms = "plain;nucleus:k=auto;exact:k=auto;nucleus:k=2;exact:k=3;match:k=2"
+    arms = "plain;nucleus:k=auto;exact:k=auto;nucleus:k=2;nucleus:k=7;exact:k=3;match:k=2"
     small = ("--kinds", "code,chat", "--tokens", "8", "--arms", arms, "--out", "o")
     done = run(folder, "bench_speed.py", "pays", *pair(folder), *small)
     assert done.returncode in (0, 1), done.stderr
+    assert "Error" not in done.stderr, done.stderr
     checks = json.loads((folder / "o" / "speed-pays.json").read_text())["checks"]
-    assert [check["what"] for check in checks] == [
+    best = {what.rpartition(" ")[2]: what.split()[2] for what in (check["what"] for check in checks[2:4])}
+    assert set(best.values()) <= {"nucleus:k=2", "nucleus:k=7"}
+    assert [check["what"] for check in checks][:9] == [
         "nucleus:k=auto / plain on code and edit",
         "nucleus:k=auto / plain on open text",
-        "nucleus:k=auto / nucleus:k=2 on code",
-        "nucleus:k=auto / nucleus:k=2 on chat",
+        f"nucleus:k=auto / {best['code']} on code",
+        f"nucleus:k=auto / {best['chat']} on chat",
         "exact:k=auto / plain on code and edit",
         "exact:k=auto / plain on open text",
         "exact:k=auto / exact:k=3 on code",
         "exact:k=auto / exact:k=3 on chat",
         "nucleus:k=auto / match:k=2 on open text",
+    ]
+    assert [check["what"] for check in checks][9:] == [
+        "predicted / measured, nucleus:k=2",
+        "predicted / measured, nucleus:k=7",
     ]
     again = run(folder, "bench_speed.py", "pays", *pair(folder), *small)
     assert "all runs are there already" in again.stderr
@@ -93,6 +100,7 @@ def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
 def test_lookup_is_measured_on_texts_that_repeat(folder: Path) -> None:
     done = run(folder, "bench_speed.py", "lookup", "-m", str(folder / "target.gguf"), "--tokens", "6", "--out", "l")
     assert done.returncode in (0, 1), done.stderr
+    assert "Error" not in done.stderr, done.stderr
     assert "nucleus:k=auto / plain on repeat" in done.stdout
     assert len(repeating_prompts()) >= 5
 
@@ -126,5 +134,7 @@ def test_promises_are_judged_by_paired_ratios() -> None:
     assert not found["exact:k=auto / plain on code and edit"].kept
     assert found["nucleus:k=auto / nucleus:k=4 on chat"].value == pytest.approx(1.05)
     assert found["nucleus:k=auto / match:k=3 on open text"].kept
+    assert speed_check.Check("x", 1.05, 0.9, 1.1).kept
+    assert not speed_check.Check("x", 1.2, 0.9, 1.1).kept
     slower = rows({"plain": 10.0, "nucleus:k=auto": 9.6})
     assert not any(check.kept for check in speed_check.checks_where_it_may_not(slower))
