@@ -22,6 +22,7 @@ from nsd_local.measure.campaign import Campaign
 
 ARMS = ("plain", "exact", "nucleus")
 MAX_TOKENS = 128
+COLUMNS = columns.BENCH
 
 
 @with_options
@@ -66,7 +67,7 @@ def bench(
             arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.seconds(time_limit), extras
         )
         result = measure(engine, campaign, journal, say=status, cancelled=interrupt.asked)
-    lab.show(format, {"": (columns.BENCH, result.summaries())}, result.rows)
+    lab.show(format, {"": (COLUMNS, result.summaries())}, result.rows)
     status(drift_line(result))
 
 
