@@ -190,7 +190,7 @@ class Context:
         """Afterwards the memory holds exactly the first `n` tokens, whatever that takes (see `rewound`)."""
         if not 0 <= n <= len(self.tokens):
             raise DecodeError(f"The memory holds {len(self.tokens)} tokens and cannot go back to {n}")
-        if n == len(self.tokens):
+        if n == len(self.tokens) and not self._busy:
             return
         kept = self.tokens[:n]
         self.retreat(n)
@@ -200,6 +200,7 @@ class Context:
 
     def retreat(self, n: int) -> None:
         """Go back to the first `n` tokens, or to as many of them as can be had without evaluating."""
+        self.settle()
         self._check_usable()
         self._busy = True
         self.rollback.retreat(n)
