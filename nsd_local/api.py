@@ -110,6 +110,7 @@ class Engine:
 
         Raises SessionError with the reason for any other file.
         """
+        self.decoder.adaptive()  # measuring the pair, if it was never measured, would empty the memories later
         return restore_session(Path(path), self._loaded.contexts)
 
     def close(self) -> None:

@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from nsd_local.api import Engine, load
-from nsd_local.catalog import locate
 from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.message import Message
 from nsd_local.decoding.events import Event, Finished
 from nsd_local.decoding.records import Result
 from nsd_local.decoding.settings import Settings
-from nsd_local.loading import DEFAULT_MODEL
 from nsd_local.sampling.law import Law
 from tests.chat.engines import Forgetful, Watched
 
@@ -39,8 +37,6 @@ QUESTIONS = (
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    if locate(DEFAULT_MODEL) is None:
-        pytest.skip("the default pair is not on this machine; `nsd-local pull` fetches it")
     with load(ctx=2048) as engine:
         yield engine
 
