@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nsd_local.decoding.constraint import Constraint
 from nsd_local.decoding.controller import Choice, DraftLength
 from nsd_local.decoding.records import FinishReason, Result, Round, Token
 from nsd_local.decoding.settings import Settings
 from nsd_local.decoding.stopwatch import Stopwatch
 from nsd_local.decoding.text import TextAssembler
 from nsd_local.drafting.draft import Draft
+from nsd_local.drafting.model_draft import LONGEST_DRAFT
 from nsd_local.engine.model import Model
 from nsd_local.sampling.law import Law
 from nsd_local.sampling.penalties import bias, penalize
@@ -26,7 +28,13 @@ class Request:
     """What a request has done so far, and when it is over."""
 
     def __init__(
-        self, prompt: Sequence[int], settings: Settings, model: Model, length: DraftLength, drafting: bool
+        self,
+        prompt: Sequence[int],
+        settings: Settings,
+        model: Model,
+        length: DraftLength,
+        drafting: bool,
+        constraint: Constraint | None = None,
     ) -> None:
         self.prompt = list(prompt)
         self.settings = settings
@@ -39,7 +47,8 @@ class Request:
         # A rule that drafts greedily (llama.cpp's `match`) draws its drafts from a point mass.
         self.draft_law = Law(temperature=0.0) if getattr(settings.rule, "greedy_draft", False) else settings.law
         self.rule_memory = settings.rule.start()
-        self.adjust = self._adjust if settings.penalties.active or settings.logit_bias else None
+        self.constraint = constraint  # owned
+        self.adjust = self._adjust if settings.penalties.active or settings.logit_bias or constraint else None
         self._bias = dict(settings.logit_bias)
         self.tokens = list(prompt)  # prompt and answer so far
         self.emitted = 0
@@ -61,10 +70,18 @@ class Request:
         """The one token of the text that the target has not evaluated yet."""
         return self.tokens[-1]
 
-    def _adjust(self, row: NDArray[np.float32], drafts: Sequence[int]) -> None:
-        """Bias, then penalties (llama.cpp's order), in place on the row that follows the text and these drafts."""
+    @property
+    def exact_positions(self) -> int:
+        """How many of the next drafts must be verified exactly: all of them under a grammar."""
+        return LONGEST_DRAFT if self.constraint else max(0, self.settings.exact_first - self.emitted)
+
+    def _adjust(self, row: NDArray[np.float32], drafts: Sequence[int]) -> bool:
+        """Bias, then penalties (llama.cpp's order), then the grammar, in place on the row that follows the text and
+        these drafts. False where no token may follow.
+        """
         bias(row, self._bias)
         penalize(row, [*self.settings.penalties.window(self.tokens), *drafts], self.settings.penalties)
+        return self.constraint is None or self.constraint.mask(row, drafts)
 
     def deliver(self, draft: Draft, verdict: Verdict) -> tuple[list[Token], str]:
         """The tokens of a round that belong to the answer, and the text that became certain.
@@ -88,7 +105,10 @@ class Request:
             if self.finish_reason:
                 break
         self.emitted += len(tokens)
-        self.tokens += [token.id for token in tokens]
+        ids = [token.id for token in tokens]
+        self.tokens += ids
+        if self.constraint:
+            self.constraint.commit(ids)
         return tokens, text
 
     def record(
@@ -122,6 +142,11 @@ class Request:
         )
         self.rounds.append(round_)
         return round_
+
+    def close(self) -> None:
+        """Frees what the request owns."""
+        if self.constraint:
+            self.constraint.close()
 
     def result(self) -> Result:
         """Everything that is known once the request is over."""
@@ -166,5 +191,5 @@ def _emitted(draft: Draft, verdict: Verdict) -> Iterator[Emitted]:
         None,
         verdict.last_rank,
         float(verdict.divergence[a]) if rejected else None,
-        float(verdict.deviation[a]) if rejected else 0.0,
+        float(verdict.deviation[a]) if rejected else verdict.last_deviation,
     )

@@ -56,7 +56,11 @@ class Summary:
 
     @property
     def deviations(self) -> list[float]:
-        return [value for round_ in self.rounds for value in round_.deviation]
+        """Of every processed draft position; of the tokens themselves in rounds that drafted nothing (0 but for rules
+        that truncate the target)."""
+        own = ([token.deviation for token in round_.tokens] for round_ in self.rounds if not round_.k)
+        drafted = (round_.deviation for round_ in self.rounds if round_.k)
+        return [value for values in (*drafted, *own) for value in values]
 
     @property
     def deviation_sum(self) -> float:

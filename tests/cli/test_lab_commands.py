@@ -163,3 +163,16 @@ def test_nonsense_is_refused_before_a_model_is_loaded(home: Path, arguments: lis
     code, error = refused(home, *arguments, *pair)
     assert code == 2, error
     assert "missing.gguf" not in error
+
+
+def test_the_script_runs_the_series(home: Path) -> None:
+    """What is there already is not run again."""
+    script = Path(__file__).parents[2] / "scripts" / "lab.py"
+    arguments = ["--tiny", "--out", "series", "-m", "target.gguf", "-d", "draft.gguf", "--threads", "1"]
+    for said in ("[16/16]", "all runs are there already"):
+        done = subprocess.run(
+            [sys.executable, str(script), *arguments, "--only", "bench", "--only", "report"],
+            cwd=home, env={**os.environ, HOME_VARIABLE: str(home)}, capture_output=True, encoding="utf-8", check=True,
+        )  # fmt: skip
+        assert said in done.stderr
+        assert done.stdout.splitlines()[-1].endswith("report.html")

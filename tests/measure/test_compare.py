@@ -80,3 +80,6 @@ def test_every_rule_runs_in_a_sweep(engine: Engine, short: Settings) -> None:
     for row in rows:
         if row["rule"] and RULES[row["rule"]].lossless:
             assert row["deviation_sum"] == pytest.approx(0.0, abs=1e-5), row["arm"]
+    truncated = [row["deviation_per_token"] for row in rows if row["rule"] == "target-topp"]
+    assert len(truncated) == 3
+    assert 0.0 < truncated[0] < truncated[2] < 0.1  # theta 0.99, 0.95, 0.9: at most 1 - theta each
