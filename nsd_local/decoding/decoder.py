@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from nsd_local.decoding.adaptive import Adaptive
+from nsd_local.decoding.constraint import Constraint
 from nsd_local.decoding.controller import Choice, DraftLength, Fixed, tells_acceptance
 from nsd_local.decoding.events import Event, Finished, Notice, Prefill, Step
 from nsd_local.decoding.records import Round
@@ -54,13 +55,14 @@ class Decoder:
     ) -> Iterator[Event]:
         """Answers a prompt of token ids. A consumer may stop at any event: both memories are then consistent.
 
-        Raises UsageError where the prompt is empty or does not fit the context.
+        Raises UsageError where the prompt is empty or does not fit the context, and for an unusable grammar or schema.
         """
         self._check(prompt)
+        constraint = Constraint.of(settings, self.target.model)
         length = self._length(settings)
         length.begin(metered=settings.meter and tells_acceptance(settings.rule), reproducible=settings.seed is not None)
         drafting = not (isinstance(length, Fixed) and length.k == 0)
-        request = Request(prompt, settings, self.target.model, length, drafting)
+        request = Request(prompt, settings, self.target.model, length, drafting, constraint)
         if not drafting:
             yield from self._notify(request, self.off or length.verdict())
         try:
@@ -75,6 +77,8 @@ class Decoder:
                     yield Step(*self._round(request))
         except Cancelled:
             request.finish_reason = "cancelled"
+        finally:
+            request.close()
         if drafting and request.rounds and not any(round_.k for round_ in request.rounds):
             yield from self._notify(request, length.verdict())
         rest = request.text.flush()
@@ -106,7 +110,7 @@ class Decoder:
             settings.rule,
             meter=settings.meter,
             remaining=request.budget_left,
-            exact_positions=max(0, settings.exact_first - request.emitted),
+            exact_positions=request.exact_positions,
             relax_point_mass=settings.relax_point_mass,
             memory=request.rule_memory,
         )
@@ -114,7 +118,7 @@ class Decoder:
 
         tokens, text = request.deliver(draft, verdict)
         kept = [token.id for token in tokens]
-        # n+1+a stay: `last`, and the accepted drafts as far as they were delivered (the final token is not evaluated yet).
+        # n+1+a stay: `last`, and the accepted drafts as far as delivered (the final token is not evaluated yet).
         target.rewind(n_past + 1 + min(len(verdict.accepted), len(kept)))
         if self.proposer is not None and request.drafting:
             self.proposer.commit(kept)

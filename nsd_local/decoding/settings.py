@@ -15,10 +15,12 @@ from nsd_local.verification.rule import Nucleus, Rule
 class Settings:
     """The settings of one request; change one with `dataclasses.replace`.
 
-    `draft_tokens` is k: "auto" (what pays here), a fixed number, or 0 for plain decoding. `max_tokens` None means until the model
-    stops or the context is full. `seed` None draws a fresh one, which the result names. `budget` bounds the
-    deviation summed over the request; `exact_first` is the number of emitted tokens verified exactly before the
-    rule applies. `relax_point_mass` applies the rule to point-mass drafts too (DESIGN: off by default).
+    `draft_tokens` is k: "auto" (what pays here), a fixed number, or 0 for plain decoding. `max_tokens` None means
+    until the model stops or the context is full. `seed` None draws a fresh one, which the result names. `budget`
+    bounds the deviation summed over the request; `exact_first` is the number of emitted tokens verified exactly
+    before the rule applies. `relax_point_mass` applies the rule to point-mass drafts too (DESIGN: off by default).
+    `grammar` (GBNF) or `json_schema` (JSON text) constrain the answer, which is then verified exactly, whatever the
+    rule.
     """
 
     law: Law = field(default_factory=lambda: Law(temperature=0.7, min_p=0.05))
@@ -31,6 +33,8 @@ class Settings:
     draft_tokens: int | Literal["auto"] = "auto"
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    grammar: str | None = None
+    json_schema: str | None = None
     seed: int | None = None
     meter: bool = True  # log divergence and excess at every processed position, also where the rule does not need them
 
@@ -45,5 +49,7 @@ class Settings:
             raise UsageError(f"max-tokens must be 1 or more, not {self.max_tokens}")
         if any(not text for text in self.stop):
             raise UsageError("a stop string must not be empty")
+        if self.grammar is not None and self.json_schema is not None:
+            raise UsageError("grammar and json-schema exclude each other", "", "Give one of them")
         if self.seed is not None and self.seed < 0:
             raise UsageError(f"seed must be 0 or more, not {self.seed}")

@@ -16,8 +16,9 @@ from nsd_local.sampling.law import Law
 # It never sees a drawn token or its probability, which would bias q (see docs/how_it_works.md).
 Proceed = Callable[[int, float], bool]
 
-# Penalties and bias, in place on a row of logits (V,) float32 that follows the text and these drafts.
-Adjust = Callable[[NDArray[np.float32], Sequence[int]], None]
+# Bias, penalties and a grammar, in place on a row of logits (V,) float32 that follows the text and these drafts.
+# False where no token may follow: the row is then no law.
+Adjust = Callable[[NDArray[np.float32], Sequence[int]], bool]
 
 
 @dataclass(frozen=True, slots=True)

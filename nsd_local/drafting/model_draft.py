@@ -62,8 +62,8 @@ class ModelDraft:
         for position in range(min(k, room)):
             row = self._logits[position]
             row[: self._shared] = self.context.evaluate(pending, rows=1)[0, : self._shared]
-            if adjust is not None:
-                adjust(row, drafted)
+            if adjust is not None and not adjust(row, drafted):
+                break
             self._q.take(row, law, entropy=proceed is not None)
             if proceed is not None and not proceed(position, self._q.entropy):
                 break

@@ -16,10 +16,14 @@ from nsd_local.sampling.kernels import shape as kernels
 if TYPE_CHECKING:
     from nsd_local.sampling.law import Law
 
+_BROKEN = "The model file or its quantization may be broken"
 _PROBLEMS = {
-    kernels.HAS_NAN: "a logit is not a number (NaN)",
-    kernels.ALL_MASKED: "every logit is minus infinity, so no token is possible",
-    kernels.HAS_INFINITY: "a logit is plus infinity",
+    kernels.HAS_NAN: ("a logit is not a number (NaN)", _BROKEN),
+    kernels.ALL_MASKED: (
+        "every logit is minus infinity, so no token is possible",
+        "A grammar or a logit bias may forbid every token of the vocabulary here; otherwise the model file is broken",
+    ),
+    kernels.HAS_INFINITY: ("a logit is plus infinity", _BROKEN),
 }
 
 
@@ -88,8 +92,7 @@ class Shape:
         if problem != kernels.FINE:
             raise DecodeError(
                 "The model's output is unusable",
-                _PROBLEMS[problem],
-                "The model file or its quantization may be broken",
+                *_PROBLEMS[problem],
             )
 
     @property
