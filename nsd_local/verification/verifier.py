@@ -71,8 +71,8 @@ class Verifier:
             here.take(target_logits[i], q_row, int(draft_tokens[i]), law, entropy=judge is self._vector)
             return i < exact_positions or (here.point_mass and not relax_point_mass)
 
-        if judge is self._block and k > 0:
-            kinds, token = self._block.run(k, take, u_accept, u_last)
+        if judge is self._block:
+            kinds, token = self._block.run(k, take, u_accept, u_last) if k else ([], None)
         else:
             kinds, token = self._one_by_one(judge, k, take, u_accept, u_last, getattr(rule, "theta", None))
         if token is not None:

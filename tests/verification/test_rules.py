@@ -147,6 +147,14 @@ def test_no_budget_and_exact_positions_are_exact_whatever_the_rule(name: str) ->
             assert not verdict.deviation.any()
 
 
+@pytest.mark.parametrize("name", RULES)
+def test_without_drafts_every_rule_decodes_plainly(name: str) -> None:
+    row, rule = np.array([[0.0, 1.0, 2.0]], np.float32), make(name)
+    law = Law(0.0) if name == "asd" else Law()
+    verdict = verify_block(row, None, np.empty(0, np.int32), np.empty(0), 0.999, law, rule, memory=rule.start())
+    assert (verdict.accepted, verdict.last_kind, verdict.last_token) == ([], "plain", 2)
+
+
 def test_asd_keeps_its_ledger_over_the_request() -> None:
     target = np.zeros((4, 3), np.float32)
     target[:, 1] = 1.0  # the argmax everywhere; token 0 has regret 1
