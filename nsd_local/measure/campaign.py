@@ -115,7 +115,12 @@ def told(values: Row, done: int, size: int) -> str:
     if values.get("error"):
         return f"{head}: failed: {values['error']}"
     speed = values.get("predicted_per_second")
-    return f"{head}: {values['predicted_n']} tokens" + (f", {speed:.1f} tok/s" if speed else "")
+    idle = values["draft_tokens"] != 0 and not values["active"]  # it was to draft, and did not
+    return (
+        f"{head}: {values['predicted_n']} tokens"
+        + (f", {speed:.1f} tok/s" if speed else "")
+        + (f" ({values['reason']})" if idle else "")
+    )
 
 
 def _done(journal: Journal | None, arm: Arm, prompt: Prompt, seed: int, repeat: int) -> bool:

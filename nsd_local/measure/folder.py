@@ -27,7 +27,7 @@ class Folder:
         for file in sorted(path.glob("*.jsonl")) if path.is_dir() else ():
             if not file.name.endswith(ROUNDS):
                 self.journals[file.stem] = read_journal(file)
-        if not any(records for _, records in self.journals.values()):
+        if not any(records for name, (_, records) in self.journals.items() if name != COMMANDS):
             raise UsageError(
                 f"There are no records in {path}", "", "Make some with bench, sweep, compare or eval and --out"
             )

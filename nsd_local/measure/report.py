@@ -111,11 +111,15 @@ def _section(figure: Figure, image: str, source: str) -> str:
 
 
 def _table(title: str, cells: Mapping[str, Cell], rows: Sequence[Any]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in cells)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell(row))}</td>" for cell in cells.values()) + "</tr>" for row in rows
-    )
-    return f'<h3>{escape(title)}</h3>\n<div class="wide"><table><tr>{head}</tr>\n{body}</table></div>'
+    texts = [[cell(row) for cell in cells.values()] for row in rows]
+    words = [any(line[i][:1].isalpha() for line in texts) for i in range(len(cells))]  # left-aligned
+    lines = [_line("th", list(cells), words), *(_line("td", line, words) for line in texts)]
+    return f'<h3>{escape(title)}</h3>\n<div class="wide"><table>{"".join(lines)}</table></div>'
+
+
+def _line(tag: str, texts: Sequence[str], words: Sequence[bool]) -> str:
+    marks = (' class="word"' if word else "" for word in words)
+    return f"<tr>{''.join(f'<{tag}{m}>{escape(text)}</{tag}>' for m, text in zip(marks, texts, strict=True))}</tr>\n"
 
 
 def _page(folder: Folder, found: Mapping[str, Any], sections: Sequence[str], missing: Sequence[Figure]) -> str:

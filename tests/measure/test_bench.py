@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nsd_local
 from nsd_local.api import Engine
 from nsd_local.decoding.records_io import read_recordings
 from nsd_local.decoding.settings import Settings
@@ -162,3 +163,12 @@ def test_bare_decoding_evaluates_as_many_tokens(engine: Engine, short: Settings)
     finished = run(engine, parse_arm("bare", short), load_prompts(["chat"])[0], 0)
     assert finished.result is not None
     assert len(engine.decoder.target.tokens) == len(finished.tokens) - 1 + 12
+
+
+def test_an_arm_that_could_not_draft_says_why(pair: tuple[Path, Path], short: Settings) -> None:
+    said: list[str] = []
+    with nsd_local.load(pair[0], "none", threads=1, ctx=1024, calibrate=False) as alone:
+        (row,) = run_all(alone, replace(campaign(short, ["exact"]), prompts=PROMPTS[:1]), say=said.append)
+    assert (row["active"], row["draft_n"], row["draft"]) == (False, 0, None)
+    assert "no draft" in row["reason"]
+    assert said[0].endswith(f"({row['reason']})")

@@ -14,7 +14,7 @@ from nsd_local.measure.folder import Folder
 
 # Okabe and Ito's colours, which are told apart with any kind of colour vision; line styles help in print.
 COLOURS = ("#000000", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
-DASHES = ("-", "--", "-.", ":")
+DASHES = ("-", "--", "-.")  # dotted lines are bounds
 PARTS = {"draft": "#56b4e9", "verify": "#0072b2", "accept": "#e69f00", "rollback": "#d55e00", "other": "#8c8c8c"}
 WIDTH, HEIGHT = 6.4, 3.6  # inches
 
@@ -59,6 +59,11 @@ def colour(i: int) -> str:
 def style(i: int) -> dict[str, Any]:
     """Colour and dashes of the i-th line."""
     return {"color": colour(i), "linestyle": DASHES[(i // 2) % len(DASHES)], "linewidth": 1.6}
+
+
+def legend(sheet: Any, columns: int = 4) -> None:
+    """Above the axes, where it hides nothing."""
+    sheet.legend(loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
 
 
 def percent(axis: Any) -> None:

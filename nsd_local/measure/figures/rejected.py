@@ -43,7 +43,7 @@ def rejected_rank(folder: Folder) -> Drawn | None:
     axes.set_xlabel("rank of the rejected token in the target")
     axes.set_ylabel("share of rejections")
     canvas.percent(axes.yaxis)
-    axes.legend(frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"{source}: {sum(map(len, ranks.values()))} first rejections of their rounds")
 
 
@@ -76,7 +76,7 @@ def rejected_location(folder: Folder) -> Drawn | None:
     for axes in (left, right):
         canvas.percent(axes.yaxis)
         axes.set_ylim(0, 1.02)
-    left.legend(frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"positions.jsonl: {sum(map(len, ahead.values()))} rejected tokens")
 
 
@@ -106,7 +106,7 @@ def kept_by_nucleus(folder: Folder) -> Drawn | None:
     axes.set_xlabel("rank in the target of the token that the nucleus kept")
     axes.set_ylabel("share (bars), cumulative (lines)")
     canvas.percent(axes.yaxis)
-    axes.legend(frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"{source}: {sum(map(len, ranks.values()))} tokens of the kind nucleus")
 
 

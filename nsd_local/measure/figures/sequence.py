@@ -31,7 +31,7 @@ def acceptance_by_position(folder: Folder) -> Drawn | None:
     axes.set_ylim(0, 1.02)
     axes.xaxis.get_major_locator().set_params(integer=True)
     canvas.percent(axes.yaxis)
-    axes.legend(frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"{source}: {sum(map(len, by_arm.values()))} answers")
 
 
@@ -51,7 +51,7 @@ def k_over_time(folder: Folder) -> Drawn | None:
     axes.set_xlabel("round of the answer")
     axes.set_ylabel("drafted tokens k, mean over answers")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"{source}; rounds that fewer than {SHORTEST} answers reached are left out")
 
 
@@ -72,7 +72,7 @@ def deviation_over_sequence(folder: Folder) -> Drawn | None:
     axes.set_xlabel("emitted tokens")
     axes.set_ylabel("deviation so far, mean over answers")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"{source}; lengths that fewer than {SHORTEST} answers reached are left out")
 
 

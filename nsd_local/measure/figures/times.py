@@ -29,7 +29,7 @@ def time_split(folder: Folder) -> Drawn | None:
         left = [a + b for a, b in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.set_xlabel("ms per output token")
-    sheet.legend(loc="outside upper center", ncols=len(canvas.PARTS), frameon=False)
+    canvas.legend(sheet, len(canvas.PARTS))
     return Drawn(sheet, f"{source}: {_count(by_arm)} answers")
 
 

@@ -34,7 +34,7 @@ def speed_by_kind(folder: Folder) -> Drawn | None:
     axes.axhline(1.0, color="#000000", linewidth=0.8)
     axes.set_xticks(range(len(kinds)), kinds)
     axes.set_ylabel("speed, times plain decoding")
-    sheet.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(
         sheet, f"bench.jsonl: {len(folder.rows('bench'))} runs; bars: medians of paired runs, lines: quartiles"
     )
@@ -89,7 +89,7 @@ def grid(folder: Folder) -> Drawn | None:
     left.axhline(1.0, color="#000000", linewidth=0.8)
     for axes in (left, right):
         axes.set_xlabel("drafted tokens k")
-    sheet.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"sweep.jsonl: {len(rows)} runs; medians of paired runs")
 
 
@@ -118,7 +118,7 @@ def accuracy(folder: Folder) -> Drawn | None:
     axes.set_ylabel("accuracy (pass@1)")
     axes.set_ylim(0, 1)
     canvas.percent(axes.yaxis)
-    axes.legend(frameon=False, fontsize=8)
+    canvas.legend(sheet)
     return Drawn(sheet, f"{', '.join(names)}: {sum(len(folder.rows(name)) for name in names)} answers; 95 % by Wilson")
 
 
