@@ -170,5 +170,5 @@ def test_an_arm_that_could_not_draft_says_why(pair: tuple[Path, Path], short: Se
     with nsd_local.load(pair[0], "none", threads=1, ctx=1024, calibrate=False) as alone:
         (row,) = run_all(alone, replace(campaign(short, ["exact"]), prompts=PROMPTS[:1]), say=said.append)
     assert (row["active"], row["draft_n"], row["draft"]) == (False, 0, None)
-    assert "no draft" in row["reason"]
+    assert row["reason"].startswith("drafting is off")
     assert said[0].endswith(f"({row['reason']})")
