@@ -23,6 +23,7 @@ _WINDOW_SHARE = 0.1  # of the free memory, for keeping all tokens of sliding-win
 _WINDOW_MOST = 512 * 2**20
 _SNAPSHOTS = 16
 _SMALL = 16 * 2**20  # bytes of weights
+_SCORES = 32 * 2**20  # bytes of attention scores above which fewer tokens are evaluated at once
 _QUANTIZED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 
 
@@ -44,9 +45,9 @@ def plan(model: Model, options: ContextOptions) -> Plan:
     """Decide. Raises ModelError where the cache cannot fit, with a suggestion; UsageError for settings at odds."""
     on_gpu = model.gpu_layers > 0
     flash, flash_why = _flash_attention(options, on_gpu)
-    n_ubatch = min(options.n_ubatch or (512 if on_gpu else 128), options.n_batch)
     free = sum(device.free for device in gpus()) if on_gpu and options.offload_cache else available_memory()
     n_ctx, n_ctx_why = _n_ctx(model, options, free)
+    n_ubatch, n_ubatch_why = _n_ubatch(model, options, n_ctx, on_gpu or flash is not False)
     snapshots, snapshots_why = _snapshots(model, options, free)
     swa_full, swa_why = _swa_full(model, options, n_ctx, n_ubatch, free)
     needed = estimate.cache_bytes(
@@ -64,6 +65,7 @@ def plan(model: Model, options: ContextOptions) -> Plan:
         "ctx": Choice(f"{n_ctx:,}", n_ctx_why),
         "cache": Choice(as_size(needed), f"keys {options.cache_type_k}, values {options.cache_type_v}"),
         "flash attention": Choice({True: "on", False: "off", None: "auto"}[flash], flash_why),
+        "batch": Choice(str(n_ubatch), n_ubatch_why),
         "threads": Choice(str(threads), threads_why),
     }
     if model.n_window:
@@ -112,6 +114,20 @@ def _flash_attention(options: ContextOptions, on_gpu: bool) -> tuple[bool | None
     if on_gpu:
         return None, "on where the GPU has it"
     return False, "slower and less exact than plain attention on a CPU"
+
+
+def _n_ubatch(model: Model, options: ContextOptions, n_ctx: int, no_scores: bool) -> tuple[int, str]:
+    """Tokens evaluated at once. A CPU is no faster beyond about a hundred, and plain attention needs memory for the
+    scores of all of them."""
+    if options.n_ubatch is not None:
+        return min(options.n_ubatch, options.n_batch), "as asked"
+    if no_scores:
+        return min(512, options.n_batch), "flash attention needs no memory for scores"
+    n_ubatch = 128
+    if estimate.score_bytes(model.file, n_ctx, n_ubatch) > _SCORES:
+        n_ubatch = 64
+    scores = as_size(estimate.score_bytes(model.file, n_ctx, n_ubatch))
+    return min(n_ubatch, options.n_batch), f"attention scores take {scores}"
 
 
 def _swa_full(model: Model, options: ContextOptions, n_ctx: int, n_ubatch: int, free: int) -> tuple[bool, str]:

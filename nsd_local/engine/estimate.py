@@ -76,12 +76,16 @@ def state_bytes(file: GgufFile) -> int:
 
 def compute_bytes(file: GgufFile, n_ctx: int, n_ubatch: int, outputs: int, flash_attention: bool) -> int:
     """Bytes of the buffers for computing: attention scores (without flash attention), activations, logits."""
-    cells, n_head = _padded(n_ctx), max(1, file.integer("attention.head_count", 1))
-    scores = 0 if flash_attention else 4 * n_ubatch * cells * n_head
-    mask = 4 * n_ubatch * cells
+    scores = 0 if flash_attention else score_bytes(file, n_ctx, n_ubatch)
+    mask = 4 * n_ubatch * _padded(n_ctx)
     activations = 4 * n_ubatch * (2 * file.integer("feed_forward_length") + 6 * file.integer("embedding_length"))
     logits = 2 * 4 * file.n_vocab * outputs  # once in the graph, once in the output buffer
     return scores + mask + activations + logits + _OVERHEAD
+
+
+def score_bytes(file: GgufFile, n_ctx: int, n_ubatch: int) -> int:
+    """Bytes of the attention scores of one layer: (heads, n_ubatch, n_ctx) float32."""
+    return 4 * n_ubatch * _padded(n_ctx) * max(1, file.integer("attention.head_count", 1))
 
 
 def longest_context(file: GgufFile, budget: int, type_k: CacheType = "f16", type_v: CacheType = "f16") -> int:

@@ -118,6 +118,17 @@ def test_automatic_context_says_why(make, monkeypatch):
     assert make().n_ctx == 1024  # 256 bytes per token, half of the memory
 
 
+def test_batches_and_threads_are_chosen_with_reasons(make):
+    many_heads = Tiny(n_head=16, n_head_kv=1)  # scores of 16 heads x 128 tokens x 8,192: 64 MiB
+    assert make(n_ctx=512).plan.n_ubatch == 128
+    assert make(tiny=many_heads, n_ctx=8192).plan.n_ubatch == 64
+    assert make(tiny=many_heads, n_ctx=8192, flash_attention=True).plan.n_ubatch == 512
+    assert make(tiny=many_heads, n_ctx=8192, n_ubatch=100).plan.n_ubatch == 100
+    assert make(n_ctx=512).plan.threads == 1  # a tiny model
+    assert make(n_ctx=512, threads=2).plan.threads == 2
+    assert all(choice.reason for choice in make(n_ctx=512).choices.values())
+
+
 def test_quantized_values_need_flash_attention(make):
     assert make(tiny=Tiny(n_embd=128), n_ctx=256, cache_type_v="q8_0").choices["flash attention"].value == "on"
     with pytest.raises(UsageError, match="needs flash attention"):
