@@ -17,8 +17,7 @@ class Verdict:
     """The outcome of one round: which drafted tokens are kept, and the token that follows them.
 
     The arrays cover the n processed positions: the accepted ones and the first rejected one. Without the
-    meter
-    `divergence`, `excess` and `deviation` are NaN where the rule did not need them.
+    meter `divergence`, `excess` and `deviation` are NaN where the rule did not need them.
     """
 
     accepted: list[Kind]  # "ratio" or "nucleus", one per kept draft
