@@ -110,6 +110,12 @@ class Options:
         list[str] | None, _flag("--stop", panel=LENGTH, help="End the text before this string; repeatable.")
     ] = None
     system: Annotated[str | None, _flag("--system", "-s", panel=LENGTH, help="System prompt.")] = None
+    grammar: Annotated[
+        Path | None, _flag("--grammar", panel=LENGTH, help="File with a grammar (GBNF) that the answer follows.")
+    ] = None
+    json_schema: Annotated[
+        Path | None, _flag("--json-schema", panel=LENGTH, help="File with a JSON schema that the answer fits.")
+    ] = None
 
     ctx: Annotated[
         int | None,
@@ -174,6 +180,8 @@ class Options:
             draft_tokens=_draft_tokens(self.draft_tokens),
             max_tokens=self.max_tokens,
             stop=tuple(self.stop or ()),
+            grammar=_text(self.grammar, "--grammar"),
+            json_schema=_text(self.json_schema, "--json-schema"),
             seed=self.seed,
         )
 
@@ -186,6 +194,15 @@ class Options:
         if unknown:
             raise UsageError(f"The rule {rule.name} has no --{min(unknown)}", "", "See: nsd-local rules")
         return make(rule.name, {**asdict(rule), **given})
+
+
+def _text(path: Path | None, flag: str) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read", str(error), f"{flag} takes a text file") from None
 
 
 def _draft_tokens(text: str) -> int | Literal["auto"]:

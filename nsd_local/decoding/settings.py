@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nsd_local.engine.gbnf import check
+from nsd_local.engine.schema.converter import schema_to_gbnf
 from nsd_local.errors import UsageError
 from nsd_local.sampling.law import Law
 from nsd_local.sampling.penalties import Penalties
@@ -51,5 +53,8 @@ class Settings:
             raise UsageError("a stop string must not be empty")
         if self.grammar is not None and self.json_schema is not None:
             raise UsageError("grammar and json-schema exclude each other", "", "Give one of them")
+        gbnf = schema_to_gbnf(self.json_schema) if self.json_schema is not None else self.grammar
+        if gbnf is not None:
+            check(gbnf)
         if self.seed is not None and self.seed < 0:
             raise UsageError(f"seed must be 0 or more, not {self.seed}")

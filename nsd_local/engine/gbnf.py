@@ -37,12 +37,12 @@ class Grammar:
     referred: dict[str, int] = field(default_factory=dict)
 
 
-def check(text: str, is_token: Callable[[str], bool]) -> None:
+def check(text: str, is_token: Callable[[str], bool] | None = None) -> None:
     """Raises UsageError, naming line and column, for a text that is no grammar llama.cpp can use.
 
-    `is_token` says whether a text is one token of the model: a grammar may name tokens, as in `<|im_start|>`.
+    A grammar may name tokens, as in `<|im_start|>`: `is_token` says whether a text is one, where a model is at hand.
     """
-    reader = _Reader(text, is_token)
+    reader = _Reader(text, is_token or (lambda _: True))
     grammar = reader.grammar()
     for name, place in grammar.referred.items():
         if name not in grammar.rules:
