@@ -140,7 +140,7 @@ class _Reader:
         repeatable = False
         while self._next:
             if self._next in "*+?{":
-                repeatable = self._repeat(parts, repeatable)
+                repeatable = self._repeat(parts, repeatable, nested)
             else:
                 part = self._part(rule)
                 if part is None:
@@ -226,10 +226,10 @@ class _Reader:
         self._depth -= 1
         return Part(key, copies=max(1, len(self._symbols) + self._generated - before))
 
-    def _repeat(self, parts: list[Part], repeatable: bool) -> bool:
+    def _repeat(self, parts: list[Part], repeatable: bool, nested: bool) -> bool:
         """Reads a repetition of the last part; False where it leaves nothing that could be repeated again."""
         place = self._at
-        least, most = self._bounds()
+        least, most = self._bounds(nested)
         if not repeatable:
             self.fail("there is nothing to repeat", place)
         if most is not None and most < least:
@@ -245,21 +245,21 @@ class _Reader:
             parts.pop()
         return most != 0
 
-    def _bounds(self) -> tuple[int, int | None]:
+    def _bounds(self, newlines: bool) -> tuple[int, int | None]:
         simple: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
         sign = self._next
         self._at += 1
         if sign in simple:
             return simple[sign]
-        self._space(newlines=True)
+        self._space(newlines)
         least = most = int(self._while(_DIGITS, "a number"))
-        self._space(newlines=True)
+        self._space(newlines)
         limited = True
         if self._accept(","):
-            self._space(newlines=True)
+            self._space(newlines)
             limited = self._next in _DIGITS
             most = int(self._while(_DIGITS, "a number")) if limited else 0
-            self._space(newlines=True)
+            self._space(newlines)
         self._expect("}")
         return least, most if limited and most <= MOST_REPETITIONS else None
 
