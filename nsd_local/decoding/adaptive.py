@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +14,12 @@ from nsd_local.decoding.pace import GUESS_STEP, Pace
 from nsd_local.decoding.probing import Probing
 from nsd_local.decoding.records import Round
 from nsd_local.decoding.tally import Tally
+from nsd_local.drafting.draft import Go
 from nsd_local.drafting.offer import Offer
 
 MARGIN = 1.01  # drafting must promise this much more than plain decoding
 ANSWER = 256  # tokens of an answer, for all that is known before it
+UP_TO = 12  # drafts in a round whose every position is weighed anew
 HORIZON = 16  # rounds over which the reading of what a draft model missed is written off
 
 
@@ -48,11 +51,13 @@ class Adaptive:
         self._costs, self._step = costs, step
         self._pace = Pace(costs, step=step)
         self._acceptance: dict[str, Acceptance] = {}
+        self._asking: set[str] = set()  # proposers that ask before every draw
         self._start()
 
     def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
         if reproducible:
             self._acceptance.clear()
+            self._asking.clear()
             self._pace = Pace(self._costs, step=self._step)
         self._pace.learning = not reproducible
         self._start(metered)
@@ -92,31 +97,36 @@ class Adaptive:
             return Choice(plan.k, f"probe ({self._off})", plan.source)
         if not plan.k:
             return Choice(0, self._off)
-        return Choice(plan.k, f"k {plan.k} expected {self._versus(plan.rate, plain)}", plan.source)
+        why = f"k {plan.k} expected {self._versus(plan.rate, plain)}"
+        if plan.source in self._asking:  # q will be asked at every position, so the plan is no limit
+            self._most = max(self._lengths(min(limit, UP_TO, self._offered(plan.source))), default=plan.k)
+            why += f", up to {self._most} while q is sure"
+        return Choice(self._most, why, plan.source)
 
-    def proceed(self, position: int, entropy: float) -> bool:
-        """Goes on while some longer draft gains more tokens than its time would bring at the rate of this
-        round.
+    def proceed(self, position: int, entropy: float) -> Go:
+        """Weighs what a longer draft may bring against what its time would bring at the rate of this round.
 
-        The pass that gave this entropy is spent either way and counts for neither side.
+        The pass that gave this entropy is spent either way and counts for no side.
         """
+        self._asking.add(self._plan.source)
         del self._entropies[position:]
         self._entropies.append(entropy)
         if self._plan.probe:
-            return True
+            return Go.ON
         acceptance, pace, context = self._of(self._plan.source), self._pace, self._context
-        here = acceptance.knowing(position, entropy)
-        stop = pace.verify(position + 1, context)
-        step = pace.drafting(1, context)
-        gain, reach = 0.0, self._reach * here
-        for longer in range(position + 1, self._plan.k + 1):
-            gain += reach
-            seconds = pace.verify(longer + 1, context) - stop + (longer - position - 1) * step
-            if gain >= self._rate * seconds:
-                self._reach *= here
-                return True
-            reach *= acceptance.at(longer)
-        return False
+        stopping, step = pace.verify(position + 1, context), pace.drafting(1, context)
+        self._reach *= acceptance.knowing(position, entropy)
+        reach = tokens = self._reach
+        last = tokens - self._rate * (pace.verify(position + 2, context) - stopping)
+        longer = -math.inf
+        for drafts in range(position + 2, self._most + 1):
+            reach *= acceptance.at(drafts - 1)
+            tokens += reach
+            seconds = pace.verify(drafts + 1, context) - stopping + (drafts - position - 1) * step
+            longer = max(longer, tokens - self._rate * seconds)
+        if longer > max(last, 0.0):
+            return Go.ON
+        return Go.LAST if last > 0.0 else Go.STOP
 
     def observe(self, round: Round) -> None:
         self._pace.observe(round, self._plan.pending, passes=max(round.k, len(self._entropies)))
@@ -155,6 +165,9 @@ class Adaptive:
             )
             for k in lengths
         ]
+
+    def _offered(self, source: str) -> int:
+        return max(offer.most for offer in self._offers if offer.source == source)
 
     def _lengths(self, longest: int) -> list[int]:
         """The draft lengths whose pass was measured (without a calibration: those that the guess covers)."""
@@ -220,5 +233,6 @@ class Adaptive:
     def _enter(self, plan: Plan, offers: Sequence[Offer], context: int, rate: float) -> None:
         """The state of the round that begins."""
         self._plan, self._offers, self._context, self._rate = plan, tuple(offers), context, rate
+        self._most = plan.k  # how far this round may go
         self._entropies: list[float] = []
         self._reach = 1.0  # probability that all drafts so far are kept

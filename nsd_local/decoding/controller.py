@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nsd_local.decoding.records import Round
+from nsd_local.drafting.draft import Go
 from nsd_local.drafting.offer import Offer
 from nsd_local.verification.rule import Exact, Match, Nucleus, Rule
 
@@ -61,7 +62,7 @@ class DraftLength(Protocol):
         """
         ...
 
-    def proceed(self, position: int, entropy: float) -> bool:
+    def proceed(self, position: int, entropy: float) -> Go:
         """Draw the draft token at `position` (from 0)? Asked before it is drawn; `entropy` of q in nats."""
         ...
 
@@ -101,8 +102,8 @@ class Fixed:
         why = f"k {self.k} as asked" if k == self.k else f"k {k} of {self.k}: no more fits"
         return Choice(k, why, offer.source if k else "")
 
-    def proceed(self, position: int, entropy: float) -> bool:
-        return True
+    def proceed(self, position: int, entropy: float) -> Go:
+        return Go.ON
 
     def observe(self, round: Round) -> None:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -12,9 +13,18 @@ from numpy.typing import NDArray
 from nsd_local.drafting.offer import Offer
 from nsd_local.sampling.law import Law
 
-# Asked before each further token is drawn: (position, entropy of q there in nats) -> draw it?
+
+class Go(Enum):
+    """What to do at a position of which q is known, but nothing drawn yet."""
+
+    STOP = 0  # draw nothing here: the draft ends before this position
+    LAST = 1  # draw this token, and evaluate nothing further
+    ON = 2  # draw it and go on
+
+
+# Asked before each further token is drawn: (position, entropy of q there in nats).
 # It never sees a drawn token or its probability, which would bias q (see docs/how_it_works.md).
-Proceed = Callable[[int, float], bool]
+Proceed = Callable[[int, float], Go]
 
 # Bias, penalties and a grammar, in place on a row of logits (V,) float32 that follows the text and these drafts.
 # False where no token may follow: the row is then no law.

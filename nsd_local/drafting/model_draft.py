@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nsd_local.drafting.draft import Adjust, Draft, Proceed
+from nsd_local.drafting.draft import Adjust, Draft, Go, Proceed
 from nsd_local.drafting.offer import Offer
 from nsd_local.engine.context import Context
 from nsd_local.engine.prefill import prefill, shared_prefix
@@ -65,13 +65,14 @@ class ModelDraft:
             if adjust is not None and not adjust(row, drafted):
                 break
             self._q.take(row, law, entropy=proceed is not None)
-            if proceed is not None and not proceed(position, self._q.entropy):
+            go = Go.ON if proceed is None else proceed(position, self._q.entropy)
+            if go is Go.STOP:
                 break
             token = self._q.draw(rng.random())
             drafted.append(token)
             pending = [token]
             # What follows the end of the text is of no use. Stopping here does not bias q: this token stays drafted.
-            if self.context.model.is_eog(token):
+            if go is Go.LAST or self.context.model.is_eog(token):
                 break
         return Draft(np.array(drafted, dtype=np.int32), self._logits[: len(drafted)], self.name)
 

@@ -11,6 +11,7 @@ import numpy as np
 from nsd_local.decoding.adaptive import Adaptive
 from nsd_local.decoding.costs import Costs
 from nsd_local.decoding.records import Round, Times, Token
+from nsd_local.drafting.draft import Go
 from nsd_local.drafting.offer import Offer
 from nsd_local.measure.trace import Trace
 from nsd_local.verification.rule import Rule
@@ -110,9 +111,10 @@ def play(trace: Trace, kept: Sequence[float], costs: Costs, length: Adaptive, rn
 
 def _drafted(trace: Trace, t: int, most: int, length: Adaptive) -> tuple[int, int]:
     """How many tokens are drawn, and how many draft passes that takes."""
-    for position in range(most):
-        if trace.entropy and not length.proceed(position, trace.entropy[t + position]):
-            return position, position + 1
+    for position in range(most if trace.entropy else 0):
+        go = length.proceed(position, trace.entropy[t + position])
+        if go is not Go.ON:
+            return position + (go is Go.LAST), position + 1
     return most, most
 
 

@@ -10,6 +10,7 @@ import pytest
 from nsd_local.decoding.adaptive import Adaptive
 from nsd_local.decoding.costs import Costs, Curve
 from nsd_local.decoding.records import Round
+from nsd_local.drafting.draft import Go
 from nsd_local.drafting.offer import Offer
 from nsd_local.measure.simulate import play, predict
 from nsd_local.measure.trace import Trace
@@ -178,22 +179,44 @@ def test_without_a_calibration_it_finds_out() -> None:
         assert speed(rounds[len(rounds) // 2 :]) > 0.93 * max(fixed)
 
 
+def draft(length: Adaptive, most: int, entropies: Sequence[float]) -> int:
+    """How many tokens are drawn where q has these entropies."""
+    for position, entropy in enumerate(entropies[:most]):
+        go = length.proceed(position, entropy)
+        if go is not Go.ON:
+            return position + (go is Go.LAST)
+    return most
+
+
 def test_within_a_round_it_stops_where_q_is_unsure() -> None:
     length = Adaptive(STEPPED)
     for i in range(120):
         choice = length.choose(8, 0)
         unsure = i % 3 == 0  # a draft from an unsure q is never kept, one from a sure q always is
-        entropy, chance = (3.0, 0.05) if unsure else (0.001, 0.98)
-        k = next((i for i in range(choice.k) if not length.proceed(i, entropy)), choice.k)
-        processed = (chance,) * (min(k, 1) if unsure else k)
-        accepted = 0 if unsure else k
+        entropy, chance = (3.0, 0.02) if unsure else (0.001, 0.99)
+        k = draft(length, choice.k, [entropy] * choice.k)
         times = {"verify": STEPPED.verify(k + 1, 0), "draft": STEPPED.drafting(max(k, 1), 0)}
-        length.observe(timed(k=k, kept=processed, accepted=accepted, **times))
-    assert length.choose(8, 0).k >= 2
-    assert not length.proceed(0, 3.0)
-    assert length.choose(8, 0).k >= 2
-    assert length.proceed(0, 0.001)
-    assert not length.proceed(1, 3.0)
+        accepted = 0 if unsure else k
+        length.observe(timed(k=k, kept=(chance,) * min(k, accepted + 1), accepted=accepted, **times))
+    choice = length.choose(8, 0)
+    assert choice.why.endswith("up to 8 while q is sure")
+    assert draft(length, 8, [3.0] * 8) <= 1
+    length.choose(8, 0)
+    assert draft(length, 8, [0.001] * 8) >= 7
+    length.choose(8, 0)
+    assert 3 <= draft(length, 8, [0.001] * 3 + [3.0] * 5) <= 4
+
+
+def test_an_unsure_token_may_be_the_last_one_drawn() -> None:
+    """Its pass is paid for; the next pass is not worth while, but checking it costs next to nothing."""
+    flat = machine({n: 1.0 + 0.001 * n for n in range(1, 10)}, 0.4)
+    length = Adaptive(flat)
+    assert length.choose(8, 0).k > 0
+    assert length.proceed(0, 3.0) is Go.LAST
+    steep = machine({1: 1.0, **{n: 1.2 + 0.3 * n for n in range(2, 10)}}, 0.01)
+    length = Adaptive(steep)
+    assert length.choose(8, 0).k > 0
+    assert length.proceed(0, 3.0) is Go.STOP
 
 
 def test_the_verdict_tells_what_was_gained() -> None:
