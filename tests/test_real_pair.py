@@ -127,8 +127,8 @@ files = sum(part.file.size for part in (engine._loaded.target, engine._loaded.dr
 caches = sum(context.plan.cache_bytes for context in engine._loaded.contexts.values())
 points, speeds = {}, []
 for i in range(1, 201):
-    prompt = " ".join(rng.choice(["alpha", "beta", "gamma", "delta"]) for _ in range(rng.randrange(1, 120)))
-    result = engine.generate(prompt, Settings(seed=i, draft_tokens=4, max_tokens=rng.randrange(1, 9)))
+    prompt = " ".join(rng.choice(["alpha", "beta", "gamma", "delta"]) for _ in range(rng.randrange(1, 60)))
+    result = engine.generate(prompt, Settings(seed=i, draft_tokens=4, max_tokens=rng.randrange(1, 6)))
     del result
     if i in (5, 50, 200): points[i] = rss()
 print(json.dumps({"files": files, "caches": caches, "rss": points}))
