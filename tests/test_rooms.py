@@ -21,7 +21,8 @@ FLOORS = (
     ("chat",),
     ("loading", "api", "doctor"),
     ("measure",),
-    ("cli", "ui"),
+    ("ui",),  # stands beside the command line, which starts it
+    ("cli",),
     ("__main__",),
 )
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}

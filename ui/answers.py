@@ -18,7 +18,7 @@ from nsd_local.decoding.records import Round
 from nsd_local.decoding.records_io import round_from_dict, round_to_dict
 from nsd_local.errors import NsdError
 
-from .meters import Meters
+from .meters import Meters, Plain
 from .tokens_view import Row, rows_of
 
 
@@ -34,8 +34,8 @@ class Record:
     def rows(self) -> list[Row]:
         return [row for round_ in self.rounds for row in rows_of(round_, lambda token: self.pieces.get(token, "…"))]
 
-    def meters(self) -> Meters:
-        meters = Meters(self.budget)
+    def meters(self, plain: Plain | None = None) -> Meters:
+        meters = Meters(self.budget, plain)
         for round_ in self.rounds:
             meters.add(round_)
         return meters

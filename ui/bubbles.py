@@ -30,7 +30,7 @@ def bubbles(messages: Sequence[Message]) -> tuple[list[Bubble], list[int]]:
 def question(content: str) -> list[Bubble]:
     """What a person wrote, each attached file folded up below it."""
     text, attachments = detach(content)
-    made = [{"role": "user", "content": markdown(text)}]
+    made: list[Bubble] = [{"role": "user", "content": markdown(text)}]
     for attachment in attachments:
         made.append(
             {

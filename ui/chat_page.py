@@ -13,8 +13,8 @@ from nsd_local.chat.conversation import Conversation
 from nsd_local.errors import NsdError, UsageError
 
 from . import attachments
-from .choice import Choice
 from .bubbles import Bubble, answer, bubbles, question
+from .choice import Choice
 from .controls import Controls
 from .markup import DELIMITERS, unmark
 from .parts import part

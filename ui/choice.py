@@ -1,8 +1,10 @@
-"""Which pair to load, and with what limits: the part of the controls that needs a reload."""
+"""Which pair to load, and how: the part of the controls that needs a reload."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from nsd_local.loading import LoadOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +13,5 @@ class Choice:
 
     model: str | None = None
     draft: str | None = None
-    ctx: int | None = None
-    threads: int | None = None
-    gpu_layers: int | None = None
-    offline: bool = False
+    options: LoadOptions = field(default_factory=LoadOptions)
     fetch: bool = False  # the user agreed to download what is missing

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
 from nsd_local.errors import UsageError
 
-from .preferences import CUSTOM, PRESETS, Memory, Preferences
+from .preferences import CUSTOM, PRESETS, Memory
 
 K_CHOICES = ["auto", *(str(k) for k in (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16))]
 RULES = ["nucleus", "exact"]
+OPTIONAL: dict[str, type[int] | type[float]] = {"cap": float, "budget": float, "seed": int, "max_tokens": int}
 
 
 class Controls:
@@ -31,7 +34,7 @@ class Controls:
             elem_id="c-preset",
         )
         with gr.Accordion("Verification", open=False):
-            self._verification(now)
+            self._verification()
         with gr.Accordion("Drafting", open=False):
             self._add(
                 "k",
@@ -41,14 +44,14 @@ class Controls:
                 info="How far to guess ahead; auto chooses each round, 0 is plain decoding.",
             )
         with gr.Accordion("Sampling", open=False):
-            self._sampling(now)
+            self._sampling()
         self.problem = gr.Markdown(visible=False, elem_id="c-problem")
 
     def _add(self, name: str, widget: Any, *args: Any, **more: Any) -> None:
-        value = getattr(self.memory.now, name)
+        value = shown(getattr(self.memory.now, name), widget)
         self.fields[name] = widget(*args, value=value, interactive=True, elem_id=f"c-{name.replace('_', '-')}", **more)
 
-    def _verification(self, now: Preferences) -> None:
+    def _verification(self) -> None:
         add = self._add
         add(
             "rule",
@@ -101,7 +104,7 @@ class Controls:
             info="So many first tokens are verified exactly.",
         )
 
-    def _sampling(self, now: Preferences) -> None:
+    def _sampling(self) -> None:
         add = self._add
         add("temperature", gr.Slider, 0, 2, step=0.05, label="Temperature", info="0 always takes the likeliest token.")
         add("top_k", gr.Slider, 0, 200, step=1, label="Top-k", info="Keep this many likeliest tokens; 0 keeps all.")
@@ -134,48 +137,24 @@ class Controls:
 
     def wire(self) -> None:
         """Every change is checked and remembered at once; a preset moves the dials."""
+        quiet: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
+        outputs = [self.preset, self.problem]
         for name, widget in self.fields.items():
-            event = (
-                widget.release
-                if isinstance(widget, gr.Slider)
-                else widget.blur
-                if isinstance(widget, gr.Number)
-                else widget.input
-            )
-            event(
-                self._changed(name),
-                widget,
-                [self.preset, self.problem],
-                show_progress="hidden",
-                queue=False,
-                api_visibility="private",
-            )
-            if isinstance(widget, (gr.Slider, gr.Number)):
-                widget.submit(
-                    self._changed(name),
-                    widget,
-                    [self.preset, self.problem],
-                    show_progress="hidden",
-                    queue=False,
-                    api_visibility="private",
-                ) if hasattr(widget, "submit") else None
-        self.preset.input(
-            self._choose,
-            self.preset,
-            [*self.fields.values(), self.preset],
-            show_progress="hidden",
-            queue=False,
-            api_visibility="private",
-        )
+            changed = self._changed(name)
+            if isinstance(widget, gr.Slider):
+                widget.release(changed, widget, outputs, **quiet)
+            elif isinstance(widget, gr.Textbox):
+                widget.blur(changed, widget, outputs, **quiet)
+                widget.submit(changed, widget, outputs, **quiet)
+            else:
+                widget.input(changed, widget, outputs, **quiet)
+        self.preset.input(self._choose, self.preset, [*self.fields.values(), self.preset], **quiet)
 
-    def _changed(self, name: str) -> Any:
-        whole = name in ("exact_first", "top_k", "seed", "max_tokens")
-
+    def _changed(self, name: str) -> Callable[[Any], tuple[Any, Any]]:
         def remember(value: Any) -> tuple[Any, Any]:
-            if whole and value is not None:
-                value = int(value)
             try:
-                _check(self.memory.now, name, value)
+                value = read(name, value)
+                replace(self.memory.now, **{name: value}).settings()
             except UsageError as error:
                 return gr.skip(), gr.Markdown(f"**Not used:** {error}", visible=True)
             now = self.memory.change(**{name: value})
@@ -186,17 +165,33 @@ class Controls:
     def _choose(self, preset: str) -> list[Any]:
         if preset in PRESETS:
             self.memory.change(**PRESETS[preset][1])
-        return [*self.values(), gr.Dropdown(value=self.memory.now.preset, info=_about(self.memory.now.preset))]
+        now = self.memory.now.preset
+        return [*self.values(), gr.Dropdown(value=now, info=_about(now))]
 
     def values(self) -> list[Any]:
-        """The remembered values in the order of `fields`."""
-        return [getattr(self.memory.now, name) for name in self.fields]
+        """The remembered values in the order of `fields`, as their widgets take them."""
+        return [shown(getattr(self.memory.now, name), widget) for name, widget in self.fields.items()]
 
 
-def _check(now: Preferences, name: str, value: Any) -> None:
-    from dataclasses import replace
+def shown(value: Any, widget: Any) -> Any:
+    """A value as its widget takes it: optional numbers are text, empty for none."""
+    if isinstance(widget, gr.Textbox) or widget is gr.Textbox:
+        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return value
 
-    replace(now, **{name: value}).settings()
+
+def read(name: str, value: Any) -> Any:
+    """The value of a widget as a preference. Raises UsageError where it is no number."""
+    if name in OPTIONAL:
+        text = str(value or "").strip().replace(",", ".")
+        if not text:
+            return None
+        try:
+            return OPTIONAL[name](text)
+        except ValueError:
+            kind = "a whole number" if OPTIONAL[name] is int else "a number"
+            raise UsageError(f"{text!r} is not {kind}", "", "Leave it empty for none") from None
+    return int(value) if name in ("exact_first", "top_k") else value
 
 
 def _about(preset: str) -> str:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import html
-import platform
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import psutil
+
+from nsd_local.doctor import Sections, examine, sections
 
 from .session import Session
-
-Section = tuple[str, list[tuple[str, str]]]  # title, rows of name and value
 
 
 class DoctorPage:
@@ -23,8 +20,8 @@ class DoctorPage:
         self.session = session
         with gr.Column(elem_id="doctor-page", elem_classes="n-page"):
             gr.HTML(
-                "<h1 class='n-title'>Doctor</h1><p class='n-lead'>What this machine has and what the program made of it. The command "
-                "<code>nsd-local doctor</code> says the same.</p>",
+                "<h1 class='n-title'>Doctor</h1><p class='n-lead'>What this machine has and what the program "
+                "made of it. The command <code>nsd-local doctor</code> says the same.</p>",
                 elem_classes="n-bare",
             )
             self.again = gr.Button("Look again", elem_id="doctor-again", size="md")
@@ -39,7 +36,7 @@ class DoctorPage:
         return render([*machine(), *loaded(self.session)])
 
 
-def render(sections: list[Section]) -> str:
+def render(sections: Sections) -> str:
     """Tables of (name, value) as HTML, everything escaped."""
     out = []
     for title, rows in sections:
@@ -50,49 +47,30 @@ def render(sections: list[Section]) -> str:
     return f"<div class='n-doctor'>{''.join(out)}</div>"
 
 
-def machine() -> list[Section]:
-    """What the program runs on."""
-    from nsd_local.catalog import home, models_folder
-    from nsd_local.chat.store import conversations_folder
-    from nsd_local.engine.devices import devices
-
-    memory = psutil.virtual_memory()
-    program = [(name, _version(name)) for name in ("nsd-local", "llama-cpp-python", "numba", "numpy", "gradio")]
-    hardware = [
-        ("system", f"{platform.system()} {platform.release()}, {platform.machine()}"),
-        ("processor cores", f"{psutil.cpu_count(logical=False) or '?'} physical, {psutil.cpu_count()} logical"),
-        ("memory", f"{memory.available / 1e9:.1f} of {memory.total / 1e9:.1f} GB free"),
-    ]
-    hardware += [(f"device {one.name}", f"{one.description}, {one.total / 1e9:.1f} GB") for one in devices()]
-    folders = [
-        ("models", _short(models_folder())),
-        ("cache", _short(home())),
-        ("conversations", _short(conversations_folder())),
-    ]
-    return [("Program", [("Python", platform.python_version()), *program]), ("Machine", hardware), ("Folders", folders)]
+def machine() -> Sections:
+    """What `nsd-local doctor` finds."""
+    report = examine()
+    told = [(title, [(name, _short(text)) for name, text in rows]) for title, rows in sections(report)]
+    problems = [(str(i), _short(text)) for i, text in enumerate(report["problems"], 1)]
+    return [("Needs attention", problems), *told] if problems else told
 
 
-def _short(path: Path) -> str:
+def _short(text: str) -> str:
     """With `~` for the user's own folder."""
-    own = Path.home()
-    return str(Path("~") / path.relative_to(own)) if path.is_relative_to(own) else str(path)
+    return text.replace(str(Path.home()), "~")
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def loaded(session: Session) -> list[Section]:
+def loaded(session: Session) -> Sections:
     """The loaded pair and the choices that were made for it."""
     engine = session.engine
     if engine is None:
         return [("Loaded pair", [("state", session.state.what or "nothing is loaded")])]
-    rows = [(f"{role} {key}", str(value)) for role, facts in engine.describe().items() for key, value in _items(facts)]
-    return [("Loaded pair", rows)]
-
-
-def _items(facts: Any) -> list[tuple[str, Any]]:
-    return list(facts.items()) if isinstance(facts, dict) else [("", facts)]
+    told: Sections = []
+    for role, facts in engine.describe().items():
+        if facts is None:
+            continue
+        rows = [(name, _short(str(facts[name]))) for name in ("name", "description", "path", "memory")]
+        told.append(
+            (f"Loaded {role}", rows + [(name, _short(str(choice))) for name, choice in facts["choices"].items()])
+        )
+    return told

@@ -1,4 +1,4 @@
-"""What the page's script asks for between Gradio's own events: the state of everything, and the tokens of old answers."""
+"""What the page's script asks for beside Gradio's own events: the state of everything, old answers, exports."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Feed:
             },
             "banners": banners(self.session, job.live if job else None, problems),
             "job": self._job(job, ask) if job else None,
+            "kept": None if job else self._kept(key, str(ask.get("kept", ""))),
             "race": self.races.view(int(ask.get("race", 0))),
         }
         return reply
@@ -45,6 +46,18 @@ class Feed:
         rounds = int(ask.get("rounds", 0)) if same else 0
         view = job.live.view(rows, rounds)
         return {"id": job.id, "ahead": self.session.ahead(job), "ended": job.finished.is_set(), **view}
+
+    def _kept(self, key: str, have: str) -> dict[str, Any] | None:
+        """The meters of the conversation's last answer, read from its record; None where the page has them."""
+        conversation = self.talk.get(key) if key else None
+        turns = conversation.turns if conversation else []
+        now = f"{key} {len(turns)}"
+        if now == have:
+            return None
+        answer = turns[-1].answer if turns else None
+        record = self.talk.answers.of(key, len(turns) - 1, answer.text) if answer else None
+        plain = self.talk.speeds.of(answer.model) if answer else None
+        return {"key": now, "meters": record.meters(plain).view() if record else None}
 
     async def answers(self, ask: dict[str, Any]) -> list[dict[str, Any]]:
         """The finished turns of a conversation, answers as token rows where their records are kept."""
@@ -63,11 +76,9 @@ class Feed:
                     "text": turn.answer.text,
                     "rows": record.rows() if record else None,
                     "summary": record.summary() if record else "",
-                    "meters": record.meters().view() if record and i == len(conversation.turns) - 1 else None,
                 }
             )
         return turns
-
 
     async def export(self, ask: dict[str, Any]) -> dict[str, str] | None:
         """A conversation as a file: {"name", "text"}; `kind` is md or json."""
@@ -80,7 +91,7 @@ class Feed:
 
 
 def _pace(lag: float, view: str) -> float:
-    """Seconds between two updates of the text. `lag`: how many seconds the page's script was late, drawing the last one.
+    """Seconds between two updates of the text. `lag`: seconds that the page's script was late, drawing the last one.
 
     A page that shows tokens gets the text only now and then; it is there at once when the view is switched back.
     """
@@ -98,9 +109,10 @@ def label(session: Session) -> str:
     engine = session.engine
     if state.state == "ready" and engine is not None:
         names = engine.describe()
-        target = names.get("target", {}).get("name", engine.target.description)
-        draft = names.get("draft", {}).get("name")
-        return f"{target} · draft {draft}" if draft else f"{target} · no draft model"
+        target, draft = names["target"], names["draft"]
+        if draft:
+            return f"{target['name']} · draft {draft['name']}"
+        return f"{target['name']} · {'no drafting' if engine.decoder.proposer is None else 'prompt lookup'}"
     if state.state == "opening":
         return f"{state.what} {state.done / state.total:.0%}" if state.total else state.what
     return {"failed": "No model loaded", "missing": "Model not downloaded", "none": "No model loaded"}.get(

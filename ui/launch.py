@@ -11,14 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nsd_local.errors import UsageError
 
 from .app import App
-from .theme import css, head, make
+from .theme import head, make
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 # Whatever a model writes, the browser may talk to this server only. Gradio needs inline scripts and `Function`.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; "
-    "base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
+    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 
 
@@ -82,7 +82,6 @@ def serve(
         footer_links=[],
         max_file_size="2mb",
         theme=make(),
-        css=css(),
         head=head(),
         app_kwargs={"middleware": [Middleware(Headers)], "docs_url": None, "redoc_url": None},
         **options,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from nsd_local.api import Engine, load
+from nsd_local.api import Engine
 from nsd_local.catalog import Entry, interpret, load_catalog, locate
 from nsd_local.errors import Cancelled
+from nsd_local.loading import load_pair
 
 from .choice import Choice
-from .session import Missing, Report
+from .session import MissingError, Report
 
 DEFAULT = "default"
 
@@ -30,12 +32,12 @@ class PageReporter:
 
 
 def open_pair(choice: Choice, report: Report, cancelled: Callable[[], bool]) -> Engine:
-    """Loads what `choice` names. Raises Missing where files must be fetched and `choice.fetch` does not allow it."""
+    """Loads what `choice` names. Raises MissingError where `choice.fetch` does not allow a needed fetch."""
     if not choice.fetch:
         _refuse_to_fetch(choice)
     report("Loading the model", 0, 0)
-    options = {name: getattr(choice, name) for name in ("ctx", "threads", "gpu_layers", "offline")}
-    return load(choice.model, choice.draft, reporter=PageReporter(report, cancelled), **options)
+    options = replace(choice.options, reporter=PageReporter(report, cancelled))
+    return Engine(load_pair(choice.model, choice.draft, options))
 
 
 def wanted(choice: Choice) -> list[tuple[str, str]]:
@@ -55,9 +57,9 @@ def _refuse_to_fetch(choice: Choice) -> None:
         for spec, role in wanted(choice)
         if isinstance(meant := interpret(spec, role=role), Entry) and locate(spec, role=role) is None  # type: ignore[arg-type]
     ]
-    if absent and not choice.offline:
+    if absent and not choice.options.offline:
         names = " and ".join(f"{entry.title} ({entry.size_text})" for entry in absent)
-        raise Missing(
+        raise MissingError(
             f"{names} {'is' if len(absent) == 1 else 'are'} not on this machine yet",
             sum(e.expected_bytes for e in absent),
         )

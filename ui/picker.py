@@ -40,12 +40,11 @@ class Picker:
                 elem_id="c-draft",
             )
             self.others = gr.Markdown(self._refused(now.model or base.model or "default"), elem_id="c-others")
-            self.ctx = gr.Number(
-                now.ctx,
+            self.ctx = gr.Textbox(
+                str(now.ctx or ""),
                 label="Context",
                 info="Tokens of prompt and answers; empty chooses what fits.",
-                minimum=64,
-                precision=0,
+                max_lines=1,
                 elem_id="c-ctx",
             )
             self.load = gr.Button("Load this pair", elem_id="c-load", size="md")
@@ -76,7 +75,10 @@ class Picker:
     def _offer(self, model: str) -> tuple[Any, str]:
         return gr.Dropdown(choices=self._drafts(model), value=AUTOMATIC), self._refused(model)
 
-    def _load(self, model: str, draft: str, ctx: float | None) -> None:
+    def _load(self, model: str, draft: str, ctx: str) -> None:
+        if ctx.strip() and not ctx.strip().isdigit():
+            gr.Warning(f"The context must be a number of tokens, not {ctx!r}.")
+            return
         chosen = None if draft == AUTOMATIC else draft
-        now = self.talk.memory.change(model=model or None, draft=chosen, ctx=int(ctx) if ctx else None)
+        now = self.talk.memory.change(model=model or None, draft=chosen, ctx=int(ctx) if ctx.strip() else None)
         self.talk.session.open(replace(now.choice(self.base), draft=chosen or self.base.draft, fetch=True))

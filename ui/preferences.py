@@ -62,7 +62,8 @@ class Preferences:
 
     def choice(self, base: Choice) -> Choice:
         """The pair to load; `base` is what the command line said."""
-        return replace(base, model=self.model or base.model, draft=self.draft or base.draft, ctx=self.ctx or base.ctx)
+        options = replace(base.options, ctx=self.ctx or base.options.ctx)
+        return replace(base, model=self.model or base.model, draft=self.draft or base.draft, options=options)
 
 
 # Each preset sets only what it is about; everything else stays as it is.

@@ -22,8 +22,9 @@ class RacePage:
         self.races, self.memory = races, memory
         with gr.Column(elem_id="race-page", elem_classes="n-page"):
             gr.HTML(
-                "<h1 class='n-title'>Race</h1><p class='n-lead'>One prompt, decoded in different ways on the same seed. The lanes run "
-                "one after the other, so that none slows another; afterwards they are replayed side by side at their true speeds.</p>",
+                "<h1 class='n-title'>Race</h1><p class='n-lead'>One prompt, decoded in different ways on the "
+                "same seed. The lanes run one after the other, so that none slows another; afterwards they are "
+                "replayed side by side at their true speeds.</p>",
                 elem_classes="n-bare",
             )
             self.prompt = gr.Textbox(PROMPT, label="Prompt", lines=2, max_lines=8, elem_id="race-prompt")

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 Report = Callable[[str, int, int], None]  # (what is being done, done, total); total 0 where it is not known
 
 
-class Missing(NsdError):
+class MissingError(NsdError):
     """Files must be fetched first, and nobody has agreed to that yet. `size` in bytes, 0 if unknown."""
 
     exit_code = 3
@@ -177,7 +177,7 @@ class Session:
             job.live.enter("stopped")
         except NsdError as error:
             job.live.enter("failed", str(error))
-        except Exception as error:  # noqa: BLE001  # the worker must outlive whatever goes wrong in one answer
+        except Exception as error:  # the worker must outlive whatever goes wrong in one answer
             log.exception("an answer failed")
             job.live.enter("failed", f"An internal error: {type(error).__name__}: {error}. The next request can work.")
         if not job.live.ended:
@@ -195,15 +195,19 @@ class Session:
             self.state = EngineState("ready")
         except Cancelled as error:
             self.state = EngineState("none", str(error))
-        except Missing as error:
+        except MissingError as error:
             self.state = EngineState("missing", error.what, total=error.size)
         except NsdError as error:
             self.state = EngineState("failed", error.what, error.why, error.do)
-        except Exception as error:  # noqa: BLE001  # shown as a banner; the page stays usable
+        except Exception as error:  # shown as a banner; the page stays usable
             log.exception("a model failed to load")
             self.state = EngineState("failed", f"The model cannot be loaded: {type(error).__name__}", str(error))
 
     def _report(self, what: str, done: int, total: int) -> None:
+        if self._engine is not None:  # the engine measures itself on first use, within an answer
+            if self._running is not None:
+                self._running.live.enter("loading", what)
+            return
         self.state = EngineState("opening", what, done=done, total=total)
 
     def _unload(self) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 
+from nsd_local.api import Engine
+from nsd_local.decoding.calibration import recall
 from nsd_local.decoding.records import Result
 
 from .meters import Plain
 
 ENOUGH = 24  # tokens; fewer say little
+USUAL = 256  # tokens in memory, for which the calibration is asked
 
 
 class Speeds:
@@ -26,10 +29,14 @@ class Speeds:
         with self._lock:
             self._known[model] = (len(tokens) / result.predicted_s, origin)
 
-    def calibrated(self, model: str, tokens_per_second: float) -> None:
-        """What a calibration of this machine says; a measured run knows better and is kept."""
-        with self._lock:
-            self._known.setdefault(model, (tokens_per_second, "by the calibration of this machine"))
+    def recall(self, engine: Engine) -> None:
+        """What a calibration of this machine says, if there is one; a measured run knows better and is kept."""
+        contexts = engine._loaded.contexts
+        costs = recall(contexts["target"], contexts.get("draft"))
+        if costs is not None:
+            with self._lock:
+                plain = (1.0 / costs.round(0, USUAL), "by the calibration of this machine")
+                self._known.setdefault(engine.target.description, plain)
 
     def of(self, model: str) -> Plain | None:
         with self._lock:

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from nsd_local.api import Engine
 from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.store import Store
 from nsd_local.chat.turn import Turn, title_of
@@ -18,7 +19,7 @@ from nsd_local.errors import NsdError, UsageError
 from .answers import Answers, Record, pieces_of
 from .live import Live
 from .preferences import Memory
-from .session import Engine, Job, Session
+from .session import Job, Session
 from .speeds import Speeds
 
 KEPT = 8  # conversations held in memory; the others are read from disk when they are opened again
@@ -170,6 +171,7 @@ class Talk:
             def piece(token: int) -> str:
                 return target.piece(token).decode("utf-8", "replace")
 
+            self.speeds.recall(engine)
             job.live.begin(settings.budget, piece, self.speeds.of(target.description))
             try:
                 for i, event in enumerate(stream(engine, job.cancelled)):

@@ -83,12 +83,11 @@ def make() -> gr.themes.Base:
     return theme.set(**{name: value for name, value in both.items() if name in known})
 
 
-def css() -> str:
-    """All style sheets in order."""
-    return "\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css")))
-
-
 def head() -> str:
-    """All scripts, inlined: nothing is fetched, and nothing is cached across versions."""
+    """Our style sheets and scripts, inlined: nothing is fetched, and nothing is cached across versions.
+
+    Not through Gradio's `css`, which rewrites every selector.
+    """
+    styles = "\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css")))
     scripts = "\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.js")))
-    return f"<script>{scripts}</script>"
+    return f"<style>{styles}</style><script>{scripts}</script>"

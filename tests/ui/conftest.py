@@ -19,6 +19,7 @@ from tests.tiny import Tiny
 from tests.ui import chromium
 
 REPOSITORY = Path(__file__).parents[2]
+Models = tuple[Path, Path]  # target, draft
 PATIENCE_MS = 60_000  # a busy machine of two cores may be slow; nothing here measures time
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -58,7 +59,7 @@ def start(folder: Path, target: str | Path, draft: str | Path, **preferences: An
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     """A target and a related draft that never end by themselves."""
     folder = tmp_path_factory.mktemp("ui-models")
     long = {"stop_bias": -30.0, "n_ctx_train": 65_536}
@@ -68,7 +69,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def server(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app whose answers have 40 tokens."""
     running = start(tmp_path_factory.mktemp("ui-short"), *models, max_tokens=40, k="4")
     yield running
@@ -76,7 +77,7 @@ def server(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="session")
-def endless(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def endless(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app whose answers go on until the context is full."""
     running = start(tmp_path_factory.mktemp("ui-endless"), *models, k="4")
     yield running
@@ -116,16 +117,20 @@ class Watch:
     def over(self, context: BrowserContext, url: str) -> None:
         def console(message: ConsoleMessage) -> None:
             if message.type == "error":
-                self.errors.append(message.text)
+                self._error(message.text)
 
         context.on("console", console)
-        context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        context.on("weberror", lambda error: self._error(str(error.error)))
         context.on(
             "request",
             lambda request: (
                 None if request.url.startswith((url, "data:", "blob:")) else self.foreign.append(request.url)
             ),
         )
+
+    def _error(self, text: str) -> None:
+        if "AbortError" not in text:  # a reload ends the requests that are under way
+            self.errors.append(text)
 
 
 @pytest.fixture
@@ -205,6 +210,9 @@ class ChatPage:
 
     def new(self) -> None:
         before = self.version
+        drawer = self.page.get_by_role("button", name="Conversations")
+        if drawer.is_visible():  # narrow pages keep the list in a drawer
+            drawer.click()
         self.page.get_by_role("button", name="New conversation").click()
         self.turned(before + 1)
         expect(self.transcript.get_by_text("Ask something.")).to_be_visible()

@@ -12,10 +12,12 @@ from nsd_local.ui.app import App
 from nsd_local.ui.choice import Choice
 from nsd_local.ui.launch import serve
 
+from nsd_local.loading import LoadOptions
+
 
 def main() -> None:
     folder, target, draft = sys.argv[1:4]
-    with App(Choice(model=target, draft=draft, ctx=32_768, threads=1), folder=Path(folder)) as app:
+    with App(Choice(model=target, draft=draft, options=LoadOptions(ctx=32_768, threads=1)), folder=Path(folder)) as app:
         print(serve(app), flush=True)
         sys.stdin.read()
 

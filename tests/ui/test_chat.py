@@ -117,7 +117,8 @@ def test_conversations_are_kept_renamed_exported_and_deleted(server: Server, ope
         chat.page.locator("#export-md").click()
     assert download.value.suggested_filename == "fruit.md"
     text = download.value.path().read_text("utf-8")
-    assert text.startswith("# Fruit") and "apples and pears" in text
+    assert text.startswith("# Fruit")
+    assert "apples and pears" in text
     with chat.page.expect_download() as download:
         chat.page.locator("#export-json").click()
     assert '"statistics"' in download.value.path().read_text("utf-8")

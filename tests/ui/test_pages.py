@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.ui.conftest import PATIENCE_MS, Opens, Server, start
+from tests.ui.conftest import PATIENCE_MS, Models, Opens, Server, Watch, start
 
 
 def go(page: Page, name: str) -> None:
@@ -26,7 +26,8 @@ def race(page: Page) -> None:
 
 
 def test_race_runs_and_replays(server: Server, open_page: Opens) -> None:
-    page = open_page(server).page
+    chat = open_page(server)
+    page = chat.page
     race(page)
     expect(page.locator(".race-heading")).to_contain_text("ran in turn")
     expect(page.locator(".lane")).to_have_count(3)
@@ -40,17 +41,22 @@ def test_race_runs_and_replays(server: Server, open_page: Opens) -> None:
         expect(page.locator(".lane").nth(i).locator(".t:not(.t-dropped)")).to_have_count(32)
     expect(page.locator(".lane").first.locator(".t-plain")).to_have_count(32)
     go(page, "Chat")
+    chat.new()
+    chat.ask("How fast is this?")
     expect(page.locator("#m-origin")).to_contain_text("measured in a race")
+    expect(page.locator("#m-ratio")).to_have_text(re.compile(r"\d"))
 
 
 def test_doctor_tells_about_the_machine(server: Server, open_page: Opens) -> None:
     page = open_page(server).page
     go(page, "Doctor")
-    for name in ("llama-cpp-python", "memory", "Loaded pair"):
+    for name in ("llama.cpp", "memory", "Loaded target", "Loaded draft"):
         expect(page.locator("#doctor-report")).to_contain_text(name)
 
 
-def test_wrong_model_path_gives_a_banner_with_a_fix(tmp_path: Path, models: tuple[Path, Path], browser: Any, watch: Any) -> None:
+def test_wrong_model_path_gives_a_banner_with_a_fix(
+    tmp_path: Path, models: Models, browser: Browser, watch: Watch
+) -> None:
     server = start(tmp_path / "app", tmp_path / "no such model.gguf", models[1])
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
@@ -71,16 +77,17 @@ def test_wrong_model_path_gives_a_banner_with_a_fix(tmp_path: Path, models: tupl
     server.stop()
 
 
-def test_no_draft_gives_a_banner(tmp_path: Path, models: tuple[Path, Path], open_page: Opens) -> None:
+def test_no_draft_gives_a_banner(tmp_path: Path, models: Models, open_page: Opens) -> None:
     server = start(tmp_path / "app", models[0], "none", max_tokens=8)
     chat = open_page(server)
     expect(chat.banners.filter(has_text="Drafting is off")).to_be_visible()
     chat.ask("plain, then")
     expect(chat.page.locator("#m-kept")).to_have_text("none drafted")
+    chat.page.close()
     server.stop()
 
 
-def test_controls_apply_to_the_next_answer_and_are_remembered(tmp_path: Path, models: tuple[Path, Path], open_page: Opens) -> None:
+def test_controls_apply_to_the_next_answer_and_are_remembered(tmp_path: Path, models: Models, open_page: Opens) -> None:
     server = start(tmp_path / "app", *models, max_tokens=24, k="4")
     chat = open_page(server)
     chat.page.locator("#c-preset input").click()
@@ -94,12 +101,14 @@ def test_controls_apply_to_the_next_answer_and_are_remembered(tmp_path: Path, mo
     expect(chat.page.locator("#c-preset input")).to_have_value("Plain")
     chat.ask("shorter")
     expect(chat.page.locator("#m-count")).to_contain_text("12 in 12")
+    chat.page.close()
     server.stop()
 
     again = start(tmp_path / "app", *models)
     chat = open_page(again)
     expect(chat.page.locator("#c-preset input")).to_have_value("Plain")
     expect(chat.questions).to_have_count(2)
+    chat.page.close()
     again.stop()
 
 
@@ -109,7 +118,7 @@ def test_attached_text_file_is_read_by_the_model(server: Server, open_page: Open
     chat = open_page(server)
     chat.new()
     chat.page.locator("#ask input[type=file]").set_input_files(notes)
-    expect(chat.page.locator("#ask")).to_contain_text("notes")
+    expect(chat.page.get_by_role("listitem", name="File thumbnail")).to_be_visible()
     chat.ask("What is in the file?")
     expect(chat.transcript.get_by_text("notes.txt · 2 lines")).to_be_visible()
 
@@ -129,9 +138,10 @@ def test_system_prompt_is_kept_with_the_conversation(server: Server, open_page: 
     system.press("Tab")
 
 
-def test_another_address_needs_a_password(models: tuple[Path, Path], tmp_path: Path) -> None:
-    from nsd_local.errors import UsageError
+def test_another_address_needs_a_password() -> None:
     from nsd_local.ui.launch import check_address
+
+    from nsd_local.errors import UsageError
 
     for host in ("0.0.0.0", "192.168.1.7", "::"):
         with pytest.raises(UsageError, match="password"):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
+from nsd_local.ui.answers import Answers, Record
 from playwright.sync_api import expect
 
 from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.store import Store
 from nsd_local.chat.turn import Answer, Turn
 from nsd_local.decoding.records import Round, Times, Token
-from nsd_local.ui.answers import Answers, Record
-from tests.ui.conftest import Opens, Server, start
+from tests.ui.conftest import Models, Opens, Server, start
 
 EVIL = (
     "<script>window.hacked = 1</script> <img src=x onerror='window.hacked = 2'> <b>bold?</b> <div onclick=1>div</div>\n"
     "![picture](http://example.com/leak.png) [link](javascript:alert(1)) <a href='javascript:alert(2)'>a</a>\n"
-    "<iframe src='http://example.com/'></iframe> <style>body{display:none}</style> <p>para</p> <span>span</span> `<i>code</i>`\n\n"
+    "<iframe src='http://example.com/'></iframe> <style>body{display:none}</style> <p>para</p> <span>span</span> "
+    "`<i>code</i>`\n\n"
     "```html\n<script>window.hacked = 3</script>\n```\n\n"
     "```mermaid\ngraph TD; A[<img src=http://example.com/m.png>] --> B\n```\n\n"
     "emoji 🙂👩‍💻 中文字 日本語 한국어 ünïcödé and $a<b$ and \\(x<y\\)\n\n"
@@ -42,7 +43,7 @@ def token(i: int, text: str) -> Token:
 
 
 @pytest.fixture(scope="module")
-def seeded(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Server:
+def seeded(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """An app with a conversation whose answer a hostile model wrote."""
     folder = tmp_path_factory.mktemp("ui-evil")
     conversation = Conversation(title="<img src=x onerror='window.hacked = 4'>")
@@ -51,13 +52,16 @@ def seeded(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
     tokens = tuple(token(i, piece) for i, piece in enumerate(EVIL.split(" ")))
     rounds = (Round(0, 1, 0, "<b>why</b>", "", (), tokens, 0, (), (), (), None, None, Times()),)
     Answers(folder / "answers").keep(conversation.id, 0, EVIL, Record(rounds, {}, "", None))
-    return start(folder, *models, max_tokens=8)
+    running = start(folder, *models, max_tokens=8)
+    yield running
+    running.stop()
 
 
 def test_hostile_text_is_shown_and_not_executed(seeded: Server, open_page: Opens) -> None:
     chat = open_page(seeded)
     expect(chat.answers).to_have_count(1)
     for where in (chat.questions, chat.answers):
+        expect(where).to_contain_text("value_79")
         text = where.inner_text().replace("\u2060", "")
         for part in SHOWN:
             assert part in text, part
@@ -102,5 +106,5 @@ def test_every_response_forbids_foreign_content(seeded: Server, open_page: Opens
     chat = open_page(seeded)
     response = chat.page.request.get(seeded.url)
     policy = response.headers["content-security-policy"]
-    assert "default-src 'self'" in policy and "connect-src 'self'" in policy
-    seeded.stop()
+    assert "default-src 'self'" in policy
+    assert "connect-src 'self'" in policy

@@ -18,7 +18,9 @@ def test_kinds_and_legend(server: Server, open_page: Opens) -> None:
     chat.show("Tokens")
     tokens = chat.page.locator(SHOWN)
     expect(tokens).to_have_count(40)
-    kinds = {name for name in ("ratio", "nucleus", "recovered", "bonus") if chat.page.locator(f".turn .t-{name}").count()}
+    kinds = {
+        name for name in ("ratio", "nucleus", "recovered", "bonus") if chat.page.locator(f".turn .t-{name}").count()
+    }
     assert {"ratio", "recovered"} <= kinds  # a draft that agrees often but not always
     expect(chat.page.locator(".n-legend")).to_be_visible()
     for name in ("ratio", "nucleus", "recovered", "bonus", "plain"):
@@ -36,7 +38,7 @@ def test_hover_and_keyboard_tell_about_a_token(server: Server, open_page: Opens)
     chat.ask("tell me about tokens")
     chat.show("Tokens")
     tip = chat.page.locator("#n-tip")
-    expect(chat.page.locator(".turn-note")).to_be_visible()  # the finished answer has taken the place of the running one
+    expect(chat.page.locator(".turn-note")).to_be_visible()  # the finished answer is shown
     chat.page.locator(".turn .t-ratio").first.hover()
     expect(tip).to_be_visible()
     for name in ("p, target", "q, draft", "rank in target", "divergence", "deviation", "round"):
@@ -67,7 +69,7 @@ def test_rejected_drafts_are_struck_through_where_they_were_dropped(server: Serv
     assert dropped.first.evaluate("e => getComputedStyle(e).textDecorationLine") == "line-through"
     # What follows the dropped drafts of a round is the token that was drawn in their place.
     last = dropped.first.evaluate(
-        "e => { while (e.nextElementSibling.matches('.t-dropped')) e = e.nextElementSibling; return e.nextElementSibling.className }"
+        "e => { do e = e.nextElementSibling; while (e.matches('.t-dropped')); return e.className }"
     )
     assert "t-recovered" in last
 

@@ -34,7 +34,7 @@ window.nsd = (() => {
   /* The poll: one small request while something happens, at most 10 a second and less where the page is slow. */
   const poll = { server: null, trigger: null, place: { conversation: "", job: 0, version: 0 }, timer: 0, busy: false, lag: 0 };
   const listeners = [];
-  const have = { job: 0, rows: 0, rounds: 0, race: 0 };
+  const have = { job: 0, rows: 0, rounds: 0, race: 0, kept: "" };
 
   /** One part that fails must not silence the others. */
   async function tell(listen, reply) {
@@ -74,7 +74,8 @@ window.nsd = (() => {
     const moved = () => {
       const place = props.value || {};
       if (place.conversation !== poll.place.conversation || place.version !== poll.place.version) {
-        Object.assign(have, { job: 0, rows: 0, rounds: 0 });
+        Object.assign(have, { job: 0, rows: 0, rounds: 0, kept: "" });
+        if (place.conversation !== poll.place.conversation && document.body.dataset.drawer === "left") drawer("");
         for (const part of Object.values(parts)) part.moved?.(place);
       }
       poll.place = { ...place };
@@ -121,7 +122,11 @@ window.nsd = (() => {
     document.body.dataset.drawer = side;
     for (const button of document.querySelectorAll(".n-drawer-button"))
       button.setAttribute("aria-expanded", String(button.dataset.side === side));
-    if (side) document.querySelector(side === "left" ? "#left" : "#right")?.querySelector("button, input, a")?.focus();
+    const column = side && document.querySelector(side === "left" ? "#left" : "#right");
+    if (column) {
+      column.tabIndex = -1;
+      column.focus({ preventScroll: true });
+    }
   }
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && document.body.dataset.drawer) {

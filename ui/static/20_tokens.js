@@ -196,7 +196,7 @@
   /** One line on the running answer. */
   function line(job) {
     if (job.state === "queued") return job.ahead ? `Waiting: ${job.ahead} answer${job.ahead > 1 ? "s" : ""} before this one` : "Starting";
-    if (job.state === "loading") return "Loading the model";
+    if (job.state === "loading") return job.note || "Loading the model";
     if (job.state === "reading") return `Reading the prompt: ${job.prefill[0]} of ${job.prefill[1]} tokens`;
     if (job.state === "writing") return `Writing: ${number(job.meters.now)} tok/s`;
     if (job.state === "stopped") return "Stopped";

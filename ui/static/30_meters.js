@@ -70,21 +70,29 @@
       put(now.value, number(m.now));
       put(average.value, number(m.average));
       put(ratio.value, m.ratio == null ? unknown : `${number(m.ratio, 2)}`);
-      put(origin, m.plain ? `Plain decoding: ${number(m.plain[0])} tok/s, ${m.plain[1]}` : "Plain speed not known yet: run a race with a plain lane, or nsd-local tune.");
+      put(origin, !m.tokens ? "" : m.plain ? `Plain decoding: ${number(m.plain[0])} tok/s, ${m.plain[1]}` : "Plain speed not known yet: run a race with a plain lane, or nsd-local tune.");
       kinds.set(KINDS.map((kind) => m.kinds[kind]));
       const accepted = m.kinds.ratio + m.kinds.nucleus;
-      put(kept, m.drafted ? `${percent(accepted / m.drafted)} of ${m.drafted}` : "none drafted");
+      put(kept, !m.tokens ? unknown : m.drafted ? `${percent(accepted / m.drafted)} of ${m.drafted}` : "none drafted");
       put(tau, number(m.tau, 2));
-      put(count, `${m.tokens} in ${m.rounds} passes`);
+      put(count, m.tokens ? `${m.tokens} in ${m.rounds} passes` : unknown);
       lengths.set(ks);
       put(k, ks.length ? String(ks.at(-1)) : unknown);
       put(why, m.why);
       time.set(PARTS.map((part) => m.seconds[part]));
-      put(spent, number(m.deviation, 3));
-      put(left, m.budget == null ? "No budget is set." : `${number(Math.max(0, m.budget - m.deviation), 3)} of ${m.budget} left`);
+      put(spent, m.tokens ? number(m.deviation, 3) : unknown);
+      put(left, !m.tokens ? "" : m.budget == null ? "No budget is set." : `${number(Math.max(0, m.budget - m.deviation), 3)} of ${m.budget} left`);
       budget.style.width = m.budget ? `${Math.min(100, (100 * m.deviation) / m.budget)}%` : "0";
     }
-    nsd.on(({ job, meters }) => { if (job) draw(job.meters); else if (meters) draw(meters); });
+    const blank = { tokens: 0, rounds: 0, kinds: Object.fromEntries(KINDS.map((kind) => [kind, 0])), drafted: 0, ks_from: 0, ks: [], why: "",
+      seconds: Object.fromEntries(PARTS.map((name) => [name, 0])), deviation: 0, budget: null };
+    nsd.on(({ job, kept }) => {
+      if (job) draw(job.meters);
+      else if (kept) {
+        nsd.have.kept = kept.key;
+        draw(kept.meters || blank);
+      }
+    });
   }
   nsd.mounts.meters = mountMeters;
 })();
