@@ -27,7 +27,20 @@ _WHERE = {
     "Conversation": "nsd_local.chat.conversation",
     "NsdError": "nsd_local.errors",
 }
-__all__ = ["__version__", *sorted(_WHERE)]
+__all__ = [
+    "Conversation",
+    "Engine",
+    "Exact",
+    "Law",
+    "Message",
+    "NsdError",
+    "Nucleus",
+    "Result",
+    "Settings",
+    "Summary",
+    "__version__",
+    "load",
+]
 
 if TYPE_CHECKING:
     from nsd_local.api import Engine, load

@@ -1,4 +1,4 @@
-"""The default pair itself: correct text, memory in bounds, refusals. 1.6 GB, fetched once and kept in the user's cache."""
+"""The default pair itself: right answers, memory in bounds, refusals. 1.6 GB, fetched once, kept in the user cache."""
 
 from __future__ import annotations
 
