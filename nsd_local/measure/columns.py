@@ -49,7 +49,7 @@ EVAL: Mapping[str, Cell] = {
     "accuracy (95 %)": spread("accuracy", "accuracy_low", "accuracy_high", 3),
     "better/worse": lambda row: DASH if row["better"] is None else f"{row['better']}/{row['worse']}",
     "McNemar p": number("p_value", 3),
-    "tok/s": number("total_ts", 1),
+    "tok/s (median)": number("median_ts", 1),
     "tokens/pass": number("mean_accepted_length"),
     "tokens/answer": number("tokens_per_answer", 0),
     "passes/solved": number("rounds_per_solved", 0),

@@ -10,7 +10,7 @@ from nsd_local.api import Engine
 from nsd_local.decoding.decoder import never
 from nsd_local.measure.arms import Arm
 from nsd_local.measure.campaign import Campaign, Say, run_all, silent
-from nsd_local.measure.confidence import mcnemar, wilson
+from nsd_local.measure.confidence import mcnemar, median, wilson
 from nsd_local.measure.journal import Journal
 from nsd_local.measure.prompts import Prompt
 from nsd_local.measure.runner import Row, Run
@@ -83,6 +83,7 @@ def _summary(arm: str, rows: Sequence[Row], shares: dict[str, float], base: dict
         "better": None if first else pair.better,
         "worse": None if first else pair.worse,
         "p_value": None if first else pair.p_value,
+        "median_ts": median([row["predicted_per_second"] for row in answered]) if answered else None,
         "total_ts": 1e3 * tokens / milliseconds if milliseconds else None,
         "mean_accepted_length": tokens / rounds if rounds else None,
         "tokens_per_answer": tokens / len(answered) if answered else None,

@@ -126,7 +126,8 @@ def rows_of(arm: str, solved: list[list[bool]]) -> list[Row]:
     """solved[seed][problem]"""
     return [
         {"arm": arm, "prompt": f"p{i}", "seed": seed, "solved": value, "predicted_n": 10,
-         "predicted_ms": 1000.0, "rounds": 4, "deviation_sum": 0.1, "finish_reason": "length" if i == 0 else "stop"}
+         "predicted_ms": 1000.0, "predicted_per_second": 10.0,
+         "rounds": 4, "deviation_sum": 0.1, "finish_reason": "length" if i == 0 else "stop"}
         for seed, values in enumerate(solved)
         for i, value in enumerate(values)
     ]  # fmt: skip
