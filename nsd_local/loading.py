@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -23,7 +23,7 @@ from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import CacheType, ContextOptions, LoadMode, Lora, ModelOptions
 from nsd_local.engine.safe_open import ensure_openable
-from nsd_local.errors import ModelError, NsdError
+from nsd_local.errors import DownloadError, ModelError, NsdError
 from nsd_local.verification import warm_up
 
 DEFAULT_MODEL = "default"
@@ -57,14 +57,20 @@ class LoadOptions:
         layers = self.gpu_layers if self.draft_gpu_layers is None else self.draft_gpu_layers
         return self._model(layers, self.draft_device or self.device, ())
 
-    def context(self, n_ctx: int | None = None) -> ContextOptions:
+    def target_context(self) -> ContextOptions:
         return ContextOptions(
-            n_ctx=n_ctx or self.ctx,
+            n_ctx=self.ctx,
             threads=self.threads,
             cache_type_k=self.cache_type_k,
             cache_type_v=self.cache_type_v,
             flash_attention=self.flash_attention,
         )
+
+    def draft_context(self, target: Context, draft: Model) -> ContextOptions:
+        """As long as the target's, as far as the draft was trained. It evaluates single tokens, for which snapshots
+        are of no use."""
+        n_ctx = min(target.n_ctx, draft.n_ctx_train)
+        return replace(self.target_context(), n_ctx=n_ctx, snapshots=0)
 
     def _model(self, gpu_layers: int | None, device: str | None, lora: tuple[Lora, ...]) -> ModelOptions:
         mode: LoadMode = "auto" if self.mmap is None else "mmap" if self.mmap else "none"
@@ -162,14 +168,13 @@ def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadO
 def _load(spec: str, role: Any, options: LoadOptions, target: Part | None = None) -> Part:
     file = resolve(spec, role=role, offline=options.offline, reporter=options.reporter)
     ensure_openable(file.path, trusted=file.verified)
-    path, n_ctx = file.path, None
-    if target is not None:
-        n_ctx = target.context.n_ctx
-        if options.requantized:
-            path = best_draft(file.path, target.file.path) or file.path
+    path = file.path
+    if target is not None and options.requantized:
+        path = best_draft(file.path, target.file.path) or file.path
     model = Model.load(path, options.target() if role == "target" else options.draft())
     try:
-        return Part(file, model, Context(model, options.context(n_ctx)))
+        wanted = options.draft_context(target.context, model) if target else options.target_context()
+        return Part(file, model, Context(model, wanted))
     except BaseException:
         model.close()
         raise
@@ -192,7 +197,7 @@ def _draft(
         return None, Lookup(), [f"no draft model is known for {target.file.name}: prompt lookup alone drafts"], ""
     try:
         drafter = _load(str(target.file.draft) if mixed else spec, "draft", options, target)
-    except ModelError as error:
+    except (ModelError, DownloadError) as error:
         return None, None, [], f"drafting is off: the draft failed to load ({error})"
     try:
         notices = check_pair(target.model, drafter.model)

@@ -153,7 +153,7 @@ class Decoder:
     def _prefill(self, request: Request, cancelled: Callable[[], bool]) -> Iterator[Event]:
         """Reads what the memories lack of the prompt, the target's all but its last token."""
         start, prompt = perf_counter(), request.prompt
-        target_chunks = prefill(self.target, prompt[:-1])
+        target_chunks = prefill(self.target, prompt[:-1], cancelled=cancelled)
         draft_chunks: Iterator[int] = iter(())
         if self.proposer is not None and request.drafting:
             draft_chunks = self.proposer.begin(prompt, fresh=request.settings.seed is not None)

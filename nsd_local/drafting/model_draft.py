@@ -36,7 +36,7 @@ class ModelDraft:
     def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
         self._known = [self._readable(token) for token in tokens]
         fits = min(len(tokens) - 1, self.context.n_ctx)
-        self.context.rewind(shared_prefix(self.context.tokens, self._known[:fits]))  # also if nobody reads the chunks
+        self.context.retreat(shared_prefix(self.context.tokens, self._known[:fits]))  # also if nobody reads the chunks
         return prefill(self.context, self._known[:fits])
 
     def offers(self, limit: int) -> Sequence[Offer]:
