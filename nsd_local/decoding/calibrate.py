@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from statistics import median, median_low
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -15,11 +18,10 @@ from nsd_local.sampling.shape import Shape
 from nsd_local.verification.rule import Nucleus
 from nsd_local.verification.verifier import Verifier
 
-# By importance: where time runs out, the last ones stay unmeasured. Beyond 8, widths at which kernels work in full
-# tiles; long ones pay for prompt lookup only.
-WIDTHS = (1, 2, 4, 8, 3, 5, 6, 16, 7, 12, 32, 10, 9, 14, 24, 20)
-DRAFT_WIDTHS = (1, 2, 4, 16, 8, 64)
-LONG_WIDTHS = (1, 2, 4, 8, 16)
+# By importance: where time runs out, the last ones stay unmeasured. The wide ones are widths at which kernels work in
+# full tiles, and pay for prompt lookup only.
+NARROW, WIDE, LONG = (1, 2, 4, 3, 5, 8, 6, 7), (16, 12, 32, 10, 9, 14, 24, 20), (1, 2, 4, 8, 16)
+DRAFT_NARROW, DRAFT_WIDE = (1, 2, 4), (16, 8, 64)
 SHORT, LONGEST = 48, 4096  # tokens in memory
 REPEATS = 7
 UNSTEADY = 1.3  # median over minimum
@@ -46,6 +48,23 @@ class Stop(Exception):  # noqa: N818  not an error: the time is used up
     """The time given to a part of the measurement is over."""
 
 
+@dataclass(slots=True)
+class Samples:
+    """Seconds per pass, by width."""
+
+    verify: dict[int, list[float]] = field(default_factory=dict)
+    draft: dict[int, list[float]] = field(default_factory=dict)
+
+    def curve(self, context: int) -> Curve:
+        return Curve(context, _quiet(self.verify), _quiet(self.draft))
+
+
+def _quiet(samples: dict[int, list[float]]) -> dict[int, float]:
+    """The lower quartile of each width, of four samples or fewer the least: what else runs on a machine only adds
+    time, so this is nearer to the pair's own cost than the median is."""
+    return {n: sorted(times)[(len(times) - 1) // 4] for n, times in sorted(samples.items()) if times}
+
+
 class Calibration:
     """One measurement of a pair whose contexts are empty, and are so again afterwards."""
 
@@ -56,21 +75,27 @@ class Calibration:
         self._start, self._seconds = clock(), seconds
         self._slowest = 0.0  # seconds per token, to foresee how long a width takes
         self._singles: list[float] = []  # passes over one token at the short context, the yardstick of steadiness
-        self._tokens = _sample(target, min(LONGEST, target.n_ctx) + max(WIDTHS))
+        self._tokens = _sample(target, min(LONGEST, target.n_ctx) + max(WIDE))
         self._q = Shape(draft.n_vocab) if draft is not None else None
 
     def run(self) -> Costs:
-        """Median times at a short context and, where there is time, at a long one."""
+        """Times at a short context and, where there is time, at a long one."""
         try:
             self._fill(min(SHORT, self._target.n_ctx // 2))
             self._warm_up()
-            short = self._curve(WIDTHS, DRAFT_WIDTHS, until=0.6, singles=self._singles)
+            samples = Samples()
+            self._interleave(samples, NARROW, DRAFT_NARROW, until=0.4)
+            self._interleave(samples, WIDE, DRAFT_WIDE, until=0.65)
+            short = samples.curve(len(self._target.tokens))
+            self._singles = samples.verify[1]
             overhead = self._overhead(short)
             curves = [short]
             long = self._affordable(short)
             if long > 4 * short.context:
                 self._fill(long)
-                curves.append(self._curve(LONG_WIDTHS, DRAFT_WIDTHS[:2], until=1.0))
+                samples = Samples()
+                self._interleave(samples, LONG, DRAFT_NARROW[:1], until=1.0)
+                curves.append(samples.curve(long))
             return Costs(tuple(curves), overhead)
         finally:
             self._target.clear()
@@ -82,50 +107,39 @@ class Calibration:
         """Were the times of the same pass about the same? If not, something else was using the machine."""
         return len(self._singles) >= 2 and median(self._singles) <= UNSTEADY * min(self._singles)
 
-    def _curve(
-        self,
-        widths: Sequence[int],
-        draft_widths: Sequence[int],
-        until: float,
-        singles: list[float] | None = None,
-    ) -> Curve:
-        """Interleaved rounds over all widths, so that a slow moment does not fall on one of them alone."""
-        context = len(self._target.tokens)
-        room = min(memory.n_ctx for memory in self._memories) - context
-        verify: dict[int, list[float]] = {n: [] for n in widths if n <= room}
-        draft: dict[int, list[float]] = {n: [] for n in draft_widths if n <= room} if self._draft is not None else {}
-        for repeat in range(REPEATS):
+    def _interleave(self, samples: Samples, widths: Sequence[int], draft_widths: Sequence[int], until: float) -> None:
+        """Rounds over all widths, so that a slow moment does not fall on one of them alone."""
+        room = min(memory.n_ctx for memory in self._memories) - len(self._target.tokens)
+        for _ in range(REPEATS):
             try:
-                for n in verify:
-                    self._sample_target(n, verify, until, needed=repeat == 0 and n == 1)
-                    if n in draft:
-                        self._sample_draft(n, draft, until, needed=repeat == 0 and n == 1)
-                for n in sorted(draft.keys() - verify.keys()):
-                    self._sample_draft(n, draft, until, needed=False)
+                for n, m in zip_longest(widths, draft_widths):
+                    if n is not None and n <= room:
+                        self._sample_target(n, samples.verify, until)
+                    if m is not None and m <= room:
+                        self._sample_draft(m, samples.draft, until)
             except Stop:
                 break
-        if singles is not None:
-            singles += verify[1]
-        return Curve(context, _medians(verify), _medians(draft))
 
-    def _sample_target(self, n: int, times: dict[int, list[float]], until: float, needed: bool) -> None:
-        self._check(until, max(times[n], default=self._slowest * n), needed)
-        times[n].append(self._timed(lambda: self._target.evaluate(self._following(n), rows=n)))
-        self._slowest = max(self._slowest, times[n][0] / n)
+    def _sample_target(self, n: int, times: dict[int, list[float]], until: float) -> None:
+        past = times.setdefault(n, [])
+        self._check(until, min(past, default=self._slowest * n), needed=n == 1 and not past)
+        past.append(self._timed(lambda: self._target.evaluate(self._following(n), rows=n)))
+        self._slowest = max(self._slowest, past[0] / n)
         self._target.rewind(len(self._target.tokens) - n)
 
-    def _sample_draft(self, n: int, times: dict[int, list[float]], until: float, needed: bool) -> None:
+    def _sample_draft(self, n: int, times: dict[int, list[float]], until: float) -> None:
         """A draft step as the loop runs it: the pass, shaping its logits into q, and drawing."""
         memory, q = self._draft, self._q
         if memory is None or q is None:
             return
-        self._check(until, max(times[n], default=0.0), needed)
+        past = times.setdefault(n, [])
+        self._check(until, min(past, default=0.0), needed=n == 1 and not past)
 
         def step() -> None:
             q.take(memory.evaluate(self._following(n), rows=1)[0], LAW, entropy=True)
             q.draw(0.5)
 
-        times[n].append(self._timed(step))
+        past.append(self._timed(step))
         memory.rewind(len(memory.tokens) - n)
 
     def _overhead(self, short: Curve) -> tuple[float, float]:
@@ -151,7 +165,7 @@ class Calibration:
         spare = (self._seconds - (self._clock() - self._start)) / 3
         widest, draft_widest = max(short.verify), max(short.draft, default=1)
         each = short.verify[widest] / widest + short.draft.get(draft_widest, 0.0) / draft_widest
-        room = min(memory.n_ctx for memory in self._memories) - max(LONG_WIDTHS)
+        room = min(memory.n_ctx for memory in self._memories) - max(LONG)
         return max(0, min(LONGEST, room, int(spare / each)))
 
     def _fill(self, n: int) -> None:
@@ -160,11 +174,10 @@ class Calibration:
 
     def _warm_up(self) -> None:
         """First passes touch pages and compile kernels: they are not measured."""
-        with_draft: dict[int, list[float]] = {1: [], 4: []}
-        for n in with_draft:
+        for n in (1, 4):
             if len(self._target.tokens) + n <= min(memory.n_ctx for memory in self._memories):
-                self._sample_target(n, {n: []}, until=1.0, needed=True)
-                self._sample_draft(n, {n: []}, until=1.0, needed=True)
+                self._sample_target(n, {}, until=math.inf)
+                self._sample_draft(n, {}, until=math.inf)
 
     def _check(self, until: float, expected: float, needed: bool) -> None:
         """Raises Stop where the time is up; a sample expected to run over it is not begun either."""
@@ -189,8 +202,3 @@ def _sample(target: Context, n: int) -> list[int]:
     """n tokens of ordinary text: models with experts cost more on random tokens."""
     tokens = target.model.tokenize(SAMPLE, special=False, add_bos=False) or [0]
     return (tokens * (n // len(tokens) + 1))[:n]
-
-
-def _medians(samples: dict[int, list[float]]) -> dict[int, float]:
-    """The lower median: of two samples the one that nothing disturbed."""
-    return {n: median_low(times) for n, times in sorted(samples.items()) if times}
