@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +80,24 @@ def test_a_hostile_switch_is_noticed_and_so_is_its_end(costs: Costs, seed: int) 
     assert max(lengths[hostile + 8 : friendly]) <= 1
     assert max(lengths[friendly : friendly + 16]) >= 2
     assert np.median(lengths[friendly + 16 : friendly + 26]) >= 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hostile_switch_of_a_real_pair(seed: int) -> None:
+    """Real laws: code, then random hex digits, then code (see the file for what was measured)."""
+    data = json.loads((Path(__file__).parent / "hostile_trace.json").read_text())
+    trace = Trace(data["prompt_tokens"], data["divergence"], {}, entropy=data["entropy"])
+    length, rng = Adaptive(CHEAP), np.random.default_rng(seed)
+    rounds = play(trace, trace.acceptance(Exact()), CHEAP, length, rng)
+    starts = np.cumsum([0, *(len(round.tokens) for round in rounds)])
+    lengths = [round.k for round in rounds]
+    code, digits, _ = data["parts"]
+    hostile, friendly = (int(np.searchsorted(starts, at)) for at in (code, code + digits))
+    assert np.median(lengths[hostile - 10 : hostile]) >= 3
+    assert max(lengths[hostile + 2 : hostile + 8]) <= 1
+    assert np.median(lengths[hostile + 8 : friendly]) <= 2, "seven of ten digits are kept: two may pay"
+    assert max(lengths[friendly : friendly + 8]) >= 4
+    assert np.median(lengths[friendly + 4 : friendly + 16]) >= 3
 
 
 def test_a_pair_that_cannot_win_is_never_tried_and_says_so() -> None:
