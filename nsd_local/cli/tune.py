@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nsd_local.catalog.reporter import Silent
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.reporter import reporter
 from nsd_local.cli.status import status
@@ -49,7 +48,7 @@ def tune(
             costs.write_text(json.dumps(tuning.costs.to_dict(), indent=1), encoding="utf-8")
         if rounds is not None:
             _write_rounds(rounds, tuning)
-        variant = _requantize(loaded, options, tuning, settings) if again else None
+        variant = _requantize(loaded, tuning, settings) if again else None
     finally:
         loaded.close()
     advice = tuning.advice
@@ -74,17 +73,16 @@ def _write_rounds(path: Path, tuning: Tuning) -> None:
     write_recordings(path, [Recording({**trace.about, "profile": trace.to_profile()}) for trace in tuning.traces])
 
 
-def _requantize(loaded: Loaded, options: Options, tuning: Tuning, settings: Settings) -> Variant:
+def _requantize(loaded: Loaded, tuning: Tuning, settings: Settings) -> Variant:
     from nsd_local.measure.requantize import requantize
 
     if loaded.draft is None:
         raise UsageError("There is no draft model to requantize", "", "Name one with -d")
-    loading = options.loading(Silent())
     return requantize(
         loaded.target.context,
         loaded.draft.file.path,
         tuning.samples,
         settings,
-        options=(loading.draft(), loading.context(loaded.target.context.n_ctx)),
+        options=(loaded.draft.model.options, loaded.draft.context.options),
         say=status,
     )
