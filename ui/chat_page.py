@@ -134,6 +134,7 @@ class ChatPage:
 
     def _wire(self) -> None:
         quiet: dict[str, Any] = {"show_progress": "hidden", "concurrency_limit": None, "api_visibility": "private"}
+        quiet["trigger_mode"] = "multiple"  # "once" would drop what is sent while the last update is still arriving
         view = [self.transcript, self.desk, self.ask, self.chats, self.title, self.system]
         self.ask.submit(self._send, self.ask, view, **quiet)
         self.ask.stop(self._stop, None, None, queue=False, show_progress="hidden", api_visibility="private")

@@ -79,6 +79,7 @@ def serve(
         ssr_mode=False,
         mcp_server=False,
         enable_monitoring=False,
+        run_history=False,
         footer_links=[],
         max_file_size="2mb",
         theme=make(),
