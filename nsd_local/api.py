@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -43,8 +44,9 @@ class Engine:
         self.template = Template(self.target)
         self.notices = loaded.notices  # what to know about the pair
         self.n_ctx: int = loaded.decoder.target.n_ctx
-        self._turn = threading.Lock()
-        self._streaming: int | None = None  # the thread whose answer is under way
+        self._turn = threading.Lock()  # held for a whole answer
+        self._step = threading.Lock()  # held within a step of it: nothing is freed in the middle of one
+        self._thread: int | None = None  # the thread that read the last step of the answer under way
 
     def stream(
         self,
@@ -63,7 +65,7 @@ class Engine:
         settings = settings or Settings()
         if _is_chat(prompt) and not raw:  # the form of the prompt may need stop strings of its own
             settings = replace(settings, stop=(*settings.stop, *self.template.stop))
-        return self._locked(self.tokens(prompt, raw=raw, system=system), settings, cancelled)
+        return self._answer(self.tokens(prompt, raw=raw, system=system), settings, cancelled)
 
     def generate(self, prompt: Prompt, settings: Settings | None = None, **more: Any) -> Result:
         """The whole answer at once; takes what `stream` takes."""
@@ -83,19 +85,34 @@ class Engine:
             return [part for part in prompt if isinstance(part, int)]
         return self.template.tokens([Message("system", system), *messages] if system is not None else messages)
 
-    def _locked(self, tokens: Sequence[int], settings: Settings, cancelled: Callable[[], bool]) -> Iterator[Event]:
-        if self._streaming == threading.get_ident():
+    def _answer(self, tokens: Sequence[int], settings: Settings, cancelled: Callable[[], bool]) -> Iterator[Event]:
+        with self._alone(), closing(self.decoder.stream(tokens, settings, cancelled=cancelled)) as events:
+            while True:
+                with self._step:
+                    self._thread = threading.get_ident()
+                    event = next(events, None)
+                if event is None:
+                    return
+                yield self._timed(event) if isinstance(event, Finished) else event
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One answer, save or restore at a time: other threads wait, the thread that reads an answer is refused."""
+        if self._thread == threading.get_ident():
             raise UsageError(
                 "Another answer of this engine is still under way",
-                "an engine gives one answer at a time",
+                "an engine does one thing at a time",
                 "Read it to its end, or close its iterator first",
             )
         with self._turn:
-            self._streaming = threading.get_ident()
             try:
-                yield from self.decoder.stream(tokens, settings, cancelled=cancelled)
+                yield
             finally:
-                self._streaming = None
+                self._thread = None
+
+    def _timed(self, event: Finished) -> Finished:
+        """The decoder does not know how long loading took."""
+        return replace(event, result=replace(event.result, load_s=self._loaded.load_s))
 
     def describe(self) -> dict[str, Any]:
         """What is loaded, for the JSON document: files, names, memory verdicts, automatic choices."""
@@ -103,19 +120,22 @@ class Engine:
 
     def save(self, path: Path | str, note: Mapping[str, Any] | None = None) -> None:
         """Writes the memories and a note to a session file, atomically. Raises SessionError."""
-        save_session(Path(path), self._loaded.contexts, note)
+        with self._alone():
+            save_session(Path(path), self._loaded.contexts, note)
 
     def restore(self, path: Path | str) -> dict[str, Any]:
         """Brings the memories to what a session file holds; returns its note.
 
         Raises SessionError with the reason for any other file.
         """
-        self.decoder.adaptive()  # measuring the pair, if it was never measured, would empty the memories later
-        return restore_session(Path(path), self._loaded.contexts)
+        with self._alone():
+            self.decoder.adaptive()  # measuring the pair, if it was never measured, would empty the memories later
+            return restore_session(Path(path), self._loaded.contexts)
 
     def close(self) -> None:
-        """Frees contexts, then models."""
-        self._loaded.close()
+        """Frees contexts, then models. An answer under way ends with an error at its next step."""
+        with self._step:
+            self._loaded.close()
 
     def __enter__(self) -> Engine:
         return self

@@ -16,8 +16,15 @@ class NsdError(Exception):
 
     def __init__(self, what: str, why: str = "", do: str = "") -> None:
         self.what, self.why, self.do = what, why, do
-        parts = (part.strip() for part in (what, why, do) if part)
-        super().__init__(" ".join(part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in parts))
+        super().__init__(" ".join(_sentence(part.strip()) for part in (what, why, do) if part))
+
+
+def _sentence(text: str) -> str:
+    """With a capital, unless it begins with a name or a flag, and a full stop."""
+    first = text.split(maxsplit=1)[0] if text else ""
+    if first.rstrip(",:").isalpha() and first.islower():
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
 class UsageError(NsdError):

@@ -12,7 +12,7 @@ import pytest
 import nsd_local
 from nsd_local import Law, Message, Settings
 from nsd_local.decoding.events import Finished, Notice, Step
-from nsd_local.errors import ModelError, PairError, UsageError
+from nsd_local.errors import ModelError, NsdError, PairError, UsageError
 from tests import tiny
 from tests.tiny import Tiny
 
@@ -128,3 +128,62 @@ def test_no_draft_lookup_and_both(tiny_target, tiny_draft):
                 "abc abc abc abc abc abc", replace(SHORT, law=Law(temperature=0.0), max_tokens=200)
             )
             assert result.active == active
+
+
+def test_an_answer_moved_to_another_thread_is_still_noticed(pair):
+    stream = pair.stream("Hello", SHORT)
+    next(stream)
+    found: list[BaseException] = []
+
+    def go_on() -> None:
+        next(stream)
+        try:
+            pair.generate("Hello", SHORT)
+        except UsageError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+    assert len(found) == 1
+    stream.close()
+
+
+def test_closing_in_the_middle_of_an_answer_of_another_thread(tiny_target, tiny_draft):
+    for _ in range(5):
+        engine = nsd_local.load(tiny_target, tiny_draft, ctx=2048, threads=1)
+        started, ended = threading.Event(), []
+
+        def answer(engine=engine, started=started, ended=ended) -> None:
+            try:
+                for _ in engine.stream("Hello", replace(SHORT, max_tokens=1500)):
+                    started.set()
+            except NsdError as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        started.wait(timeout=60)
+        engine.close()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+        assert len(ended) <= 1
+
+
+def test_a_session_is_neither_saved_nor_restored_in_the_middle_of_an_answer(pair, tmp_path):
+    pair.generate("Hello", SHORT)
+    pair.save(tmp_path / "whole.nsd")
+    stream = pair.stream("Hello", SHORT)
+    next(stream)
+    for change in (pair.save, pair.restore):
+        with pytest.raises(UsageError, match="under way"):
+            change(tmp_path / "whole.nsd")
+    assert isinstance(list(stream)[-1], Finished)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_texts_of_the_tokens_join_to_the_answer(pair, seed):
+    """Random models end in the middle of a character more often than not."""
+    result = pair.generate("Hello", replace(SHORT, max_tokens=5, seed=seed, stop=("e",)))
+    assert "".join(token.text for round_ in result.rounds for token in round_.tokens) == result.text

@@ -112,7 +112,7 @@ class Printer:
         if self.stream:
             self._print("" if result.text.endswith("\n") else "\n")
             if self.colours:
-                self.out.print(legend())
+                Console(stderr=True, highlight=False).print(legend())
         return result
 
 

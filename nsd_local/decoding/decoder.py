@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -52,7 +52,7 @@ class Decoder:
 
     def stream(
         self, prompt: Sequence[int], settings: Settings, *, cancelled: Callable[[], bool] = never
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Answers a prompt of token ids. A consumer may stop at any event: both memories are then consistent.
 
         Raises UsageError where the prompt is empty or does not fit the context, and for an unusable grammar or schema.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +149,19 @@ class Request:
         if self.constraint:
             self.constraint.close()
 
+    def _settled(self) -> tuple[Round, ...]:
+        """The rounds with the final texts of their tokens, which join to the answer: the end of a text decides what an
+        incomplete character, or a token in which a stop string begins, adds to it."""
+        texts = iter(self.text.texts)
+        settled = []
+        for round_ in self.rounds:
+            final = ["" if self.model.is_eog(token.id) else next(texts, "") for token in round_.tokens]
+            if final != [token.text for token in round_.tokens]:
+                tokens = (replace(token, text=text) for token, text in zip(round_.tokens, final, strict=True))
+                round_ = replace(round_, tokens=tuple(tokens))
+            settled.append(round_)
+        return tuple(settled)
+
     def result(self) -> Result:
         """Everything that is known once the request is over."""
         first = self.prompt_s + self.rounds[0].times.total if self.rounds else None
@@ -163,7 +177,7 @@ class Request:
             predicted_s=sum(round_.times.total for round_ in self.rounds),
             time_to_first_token_s=first,
             load_s=0.0,
-            rounds=tuple(self.rounds),
+            rounds=self._settled(),
             active=drafted,
             reason=self.notices[0] if self.notices and not drafted else self.length.verdict(),
             notices=tuple(self.notices),
