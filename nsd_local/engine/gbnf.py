@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
+from nsd_local.engine.gbnf_rules import Part, left_recursion
 from nsd_local.errors import UsageError
 
 ROOT: Final = "root"
@@ -18,15 +19,6 @@ _MOST_NESTING: Final = 200  # llama.cpp recurses into groups
 _HEX: Final = {"x": 2, "u": 4, "U": 8}
 _NAME: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
 _DIGITS: Final = frozenset("0123456789")
-
-
-@dataclass(slots=True)
-class Part:
-    """One element of a sequence: a reference to a rule, or (None) something that takes text."""
-
-    rule: str | None
-    optional: bool = False
-    copies: int = 1  # what llama.cpp multiplies repetitions of repetitions with
 
 
 @dataclass(slots=True)
@@ -49,7 +41,7 @@ def check(text: str, is_token: Callable[[str], bool] | None = None) -> None:
             reader.fail(f"there is no rule named {name!r}", place)
     if ROOT not in grammar.rules:
         reader.fail(f"there is no rule named {ROOT!r}, where a text begins", 0)
-    cycle = _left_recursion(grammar.rules)
+    cycle = left_recursion(grammar.rules)
     if cycle:
         reader.fail(f"the rule {cycle!r} may begin with itself (left recursion)", grammar.referred.get(cycle, 0))
 
@@ -262,51 +254,3 @@ class _Reader:
             self._space(newlines)
         self._expect("}")
         return least, most if limited and most <= MOST_REPETITIONS else None
-
-
-def _left_recursion(rules: dict[str, list[list[Part]]]) -> str | None:
-    """A rule that can begin with itself, or None."""
-    empty = _nullable(rules)
-    begins = {
-        name: {rule for parts in alternatives for rule in _beginnings(parts, empty)}
-        for name, alternatives in rules.items()
-    }
-    open_ = set(rules)
-    while True:
-        done = {name for name in open_ if not begins[name] & open_}
-        if not done:
-            break
-        open_ -= done
-    if not open_:
-        return None
-    name, seen = min(open_), set()
-    while name not in seen:
-        seen.add(name)
-        name = min(begins[name] & open_)
-    return name.partition("_")[0]
-
-
-def _beginnings(parts: list[Part], empty: set[str]) -> set[str]:
-    """The rules that a sequence may begin with."""
-    found: set[str] = set()
-    for part in parts:
-        if part.rule is not None:
-            found.add(part.rule)
-        if not (part.optional or part.rule in empty):
-            break
-    return found
-
-
-def _nullable(rules: dict[str, list[list[Part]]]) -> set[str]:
-    """The rules that may stand for nothing."""
-    empty: set[str] = set()
-    while True:
-        more = {
-            name
-            for name, alternatives in rules.items()
-            if name not in empty
-            and any(all(part.optional or part.rule in empty for part in parts) for parts in alternatives)
-        }
-        if not more:
-            return empty
-        empty |= more
