@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from nsd_local.catalog import hub, pypi
 from nsd_local.catalog.choose import choose_files
-from nsd_local.catalog.disk import check_room
+from nsd_local.catalog.disk import check_room, why
 from nsd_local.catalog.entry import Entry, HubSource, PypiSource, Source
 from nsd_local.catalog.find import find
 from nsd_local.catalog.home import hub_cache
@@ -47,7 +47,7 @@ class Puller:
             try:
                 record = self._from(source, entry)
             except OSError as error:
-                raise DownloadError(f"{entry.name} could not be written", str(error)) from error
+                raise DownloadError(f"{entry.name} could not be written", why(error)) from error
             except (DownloadError, ModelError) as error:
                 failures.append(error)
                 continue
@@ -106,11 +106,11 @@ def _turn(store: Store, entry: Entry, reporter: Reporter) -> Iterator[None]:
 def _nobody_had_it(entry: Entry, failures: list[NsdError], store: Store) -> NsdError:
     if len(failures) == 1 and isinstance(failures[0], ModelError):
         return failures[0]
-    why = " ".join(dict.fromkeys(str(error) for error in failures))
+    reasons = " ".join(dict.fromkeys(str(error) for error in failures))
     do = "Check the connection and run the same command again: what has arrived is kept"
     if entry.file is not None:
         do += f". Or put the file yourself at {store.path_of(entry.file)}: only its SHA-256 counts"
-    return DownloadError(f"{entry.name} could not be fetched", why, do)
+    return DownloadError(f"{entry.name} could not be fetched", reasons, do)
 
 
 def remove(entry_name: str, record: Record | None, file: str | None, store: Store) -> int:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from platformdirs import user_data_path
 
+from nsd_local.catalog.disk import why
 from nsd_local.chat.archive import ArchiveError, Heading, VersionError, heading, pack, unpack
 from nsd_local.chat.conversation import Conversation, now
 from nsd_local.errors import NsdError, UsageError
@@ -74,7 +75,7 @@ class Store:
         try:
             self._path(id_).unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError("The conversation cannot be deleted", str(error)) from error
+            raise StoreError("The conversation cannot be deleted", why(error)) from error
 
     def find(self, name: str) -> Heading:
         """The one conversation with this title, or whose title or id begins so; else raises UsageError."""
@@ -120,7 +121,7 @@ class Store:
             if kept.id != path.stem:
                 raise ValueError("its name is not its id")
         except (OSError, VersionError) as error:
-            self.problems.append(f"The conversation {path} cannot be read: {error}")
+            self.problems.append(f"The conversation {path} cannot be read: {why(error)}")
             return None
         except (ArchiveError, ValueError) as error:  # JSON and UTF-8 errors are ValueErrors
             self._set_aside(path, str(error))
@@ -136,7 +137,7 @@ class Store:
         try:
             path.replace(aside)
         except OSError as error:
-            self.problems.append(f"The damaged conversation {path} cannot be set aside: {error}")
+            self.problems.append(f"The damaged conversation {path} cannot be set aside: {why(error)}")
             return
         self.problems.append(f"A damaged conversation was set aside as {aside} ({reason})")
 
@@ -147,7 +148,7 @@ def write_atomically(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
     except OSError as error:
-        raise StoreError(f"{path.parent} cannot be written", str(error)) from error
+        raise StoreError(f"{path.parent} cannot be written", why(error)) from error
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
@@ -155,6 +156,6 @@ def write_atomically(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         os.replace(name, path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be written", str(error)) from error
+        raise StoreError(f"{path} cannot be written", why(error)) from error
     finally:
         Path(name).unlink(missing_ok=True)

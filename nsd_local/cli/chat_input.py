@@ -6,6 +6,7 @@ import importlib
 import sys
 from types import ModuleType, TracebackType
 
+from nsd_local.catalog.disk import why
 from nsd_local.chat.store import conversations_folder
 from nsd_local.cli.status import status
 
@@ -52,7 +53,7 @@ class Reader:
             self._readline.set_history_length(REMEMBERED)
             self._readline.write_history_file(self._history)
         except OSError as error:
-            status(f"The history cannot be kept in {self._history} ({error}).")
+            status(f"The history cannot be kept in {self._history} ({why(error)}).")
 
     def _line(self, prompt: str) -> str | None:
         try:
@@ -68,7 +69,7 @@ class Reader:
         except FileNotFoundError:
             return
         except OSError as error:
-            status(f"The history in {self._history} cannot be read ({error}).")
+            status(f"The history in {self._history} cannot be read ({why(error)}).")
 
     def __enter__(self) -> Reader:
         return self

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from nsd_local import __version__
@@ -73,6 +73,19 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+class LeafCommand(TyperCommand):
+    """A command; one that takes a prompt knows the mistake of leaving its quotes out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _ARGUMENTS_WRONG as error:
+            if "extra argument" in error.message and any(parameter.name == "prompt" for parameter in self.params):
+                error.message += f'. Put the prompt into quotes: nsd-local {self.name} "several words"'
+            raise
+
+
+_ARGUMENTS_WRONG: Any = typer.BadParameter.__base__  # click's UsageError, wherever this typer keeps its click
 _RUNS = "nsd_local.runs"
 
 
@@ -90,9 +103,8 @@ def _stand_in(name: str, command: Command) -> Any:
 
 def _typer_command(name: str, function: Any, command: Command) -> Any:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, short_help=command.help, help=function.__doc__ or command.help, rich_help_panel=command.panel)(
-        function
-    )
+    about = {"short_help": command.help, "help": function.__doc__ or command.help, "rich_help_panel": command.panel}
+    app.command(name, cls=LeafCommand, **about)(function)
     return get_command(app)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from nsd_local.catalog import Reporter
+from nsd_local.catalog.disk import unreadable
 from nsd_local.decoding.settings import Settings
 from nsd_local.engine.options import CacheType, Lora
 from nsd_local.errors import UsageError
@@ -99,7 +100,8 @@ class Options:
         float, _flag("--repeat-penalty", panel=SAMPLING, help="Above 1 makes repetition unlikelier.")
     ] = 1.0
     seed: Annotated[
-        int | None, _flag("--seed", panel=SAMPLING, help="Same seed, same answer.", show_default="random")
+        int | None,
+        _flag("--seed", panel=SAMPLING, help="Same seed, same settings, same answer.", show_default="random"),
     ] = None
 
     max_tokens: Annotated[
@@ -202,7 +204,7 @@ def _text(path: Path | None, flag: str) -> str | None:
     try:
         return path.expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read", str(error), f"{flag} takes a text file") from None
+        raise unreadable(path, error, f"{flag} takes a text file") from None
 
 
 def _draft_tokens(text: str) -> int | Literal["auto"]:

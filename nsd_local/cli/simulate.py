@@ -74,12 +74,15 @@ def simulate(
 
 def read_costs(path: Path) -> Costs:
     """A cost curve file. Raises UsageError."""
+    from nsd_local.catalog.disk import unreadable
     from nsd_local.decoding.costs import Costs
     from nsd_local.errors import UsageError
 
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
         raise UsageError(f"{path} cannot be read as JSON", str(error)) from error
     return Costs.from_dict(data.get("costs", data) if isinstance(data, dict) else data)
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from nsd_local.catalog.disk import unreadable
 from nsd_local.decoding.records import Round, Times, Token
 from nsd_local.errors import UsageError
 
@@ -81,7 +82,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read", str(error)) from error
+        raise unreadable(path, error) from error
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue

@@ -11,6 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from nsd_local.catalog.disk import unreadable
 from nsd_local.decoding.records import Round
 from nsd_local.decoding.records_io import FORMAT, round_to_dict
 from nsd_local.errors import UsageError
@@ -119,7 +120,7 @@ def _read(path: Path) -> tuple[int, list[Record]]:
     except FileNotFoundError:
         return 0, []
     except OSError as error:
-        raise UsageError(f"{path} cannot be read", str(error)) from error
+        raise unreadable(path, error) from error
     whole = data.rfind(b"\n") + 1
     return whole, list(_objects(path, data[:whole]))
 

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from nsd_local.catalog.disk import unreadable
 from nsd_local.errors import UsageError
 
 if sys.version_info >= (3, 11):
@@ -71,7 +72,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read", str(error)) from error
+        raise unreadable(path, error) from error
     prompts = [_prompt(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not prompts:
         raise UsageError(f"{path} holds no prompts")

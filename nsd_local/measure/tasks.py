@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nsd_local.catalog.disk import unreadable
 from nsd_local.errors import UsageError
 from nsd_local.measure.answers import MISSING, Grade, grade_math
 from nsd_local.measure.code_answers import complete, extract_code, grade_code
@@ -132,7 +133,9 @@ def _entries(path: Path) -> list[tuple[int, Entry]]:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
         return [(number, json.loads(line)) for number, line in enumerate(lines, 1) if line.strip()]
-    except (OSError, EOFError, ValueError) as error:
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except (EOFError, ValueError) as error:
         raise UsageError(f"{path} cannot be read", f"{type(error).__name__}: {error}") from error
 
 

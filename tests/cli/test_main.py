@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,12 +78,16 @@ def test_every_command_is_where_the_table_says(name: str, nsd_local: Run) -> Non
         (["show", "qwen3-8c"], 2, "Did you mean qwen3-8b"),
         (["show", "/no/such/file.gguf"], 3, "There is no file"),
         (["pull", "qwen3-0.6b"], 1, "cannot be reached"),
+        (["generate", "Hello", "world"], 2, "into quotes"),
+        (["generate", "Hello", "--grammar", "nofile"], 2, "There is no file nofile. --grammar takes a text file.\n"),
+        (["simulate", "--rounds", "x", "--costs", "y"], 2, "There is no file x.\n"),
     ],
 )
 def test_exit_codes_and_paragraphs(arguments: list[str], code: int, said: str, nsd_local: Run) -> None:
     ended = nsd_local(*arguments)
     assert ended.returncode == code
     assert said in ended.stderr
+    assert "Errno" not in ended.stderr
     assert ended.stdout == ""
     assert "Traceback" not in ended.stderr
 
@@ -100,7 +106,7 @@ def test_debug_shows_where_it_failed(nsd_local: Run) -> None:
         (
             ModelError("The file is bad", "it ends early", "Fetch it again"),
             3,
-            "The file is bad. it ends early. Fetch it again.",
+            "The file is bad. It ends early. Fetch it again.",
         ),
         (KeyboardInterrupt(), 130, "Interrupted."),
         (
@@ -127,3 +133,36 @@ def test_a_console_of_another_encoding_is_no_reason_to_fail(nsd_local: Run) -> N
     code = "import sys; from nsd_local.cli import main as m; m._make_output_unicode(); print('漢字')"
     ended = nsd_local(code=code, PYTHONIOENCODING="ascii")
     assert (ended.returncode, ended.stdout) == (0, "??\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closing a stream before a program starts is a matter of POSIX")
+@pytest.mark.parametrize(
+    ("closed", "command", "code", "said"),
+    [
+        ("2>&-", "rules", 0, ""),
+        (">&-", "rules", 0, ""),
+        ("<&-", "generate", 2, "The prompt is empty"),
+        ("<&- >&- 2>&-", "generate", 2, ""),
+    ],
+)
+def test_closed_streams_are_no_failure(closed: str, command: str, code: int, said: str) -> None:
+    line = f'exec "$0" -m nsd_local {command} {closed}'
+    ended = subprocess.run(["sh", "-c", line, sys.executable], capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    assert said in ended.stderr
+    assert "AttributeError" not in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["--version", "rules", "list --json"])
+def test_a_full_disk_is_told_in_one_line(command: str, unbuffered: str) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m nsd_local {command} > /dev/full', sys.executable],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == ["The output could not be written: No space left on device"]
