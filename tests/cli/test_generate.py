@@ -136,14 +136,14 @@ def test_lookup_and_plain_decoding(generate, pair):
         (["--stop", ""], 2, "stop"),
         (["-m", "no-such-model"], 2, "no-such-model"),
         (["-m", "missing.gguf"], 3, "missing.gguf"),
-        (["--ctx", "100000000"], 3, "GiB"),
+        (["--ctx", "100000000"], 3, "gib"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_paragraph(generate, pair, wrong, code, words):
     ended, out, err = generate("Hello", *pair, *wrong)
     assert ended == code
     assert out == ""
-    assert words in err
+    assert words in err.lower()
     assert "Traceback" not in err
 
 
@@ -153,14 +153,14 @@ def cut(whole: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(cut, "incomplete"), (lambda whole: b"", "empty"), (lambda whole: b"Dear diary", "not a GGUF file")],
+    [(cut, "incomplete"), (lambda whole: b"", "empty"), (lambda whole: b"Dear diary", "not a gguf file")],
 )
 def test_broken_files_are_refused_in_one_line(generate, pair, tmp_path, content, words):
     file = tmp_path / "broken.gguf"
     file.write_bytes(content(Path(pair[1]).read_bytes()))
     code, _, err = generate("Hello", "-m", str(file), "-d", "none")
     assert code == 3
-    assert words in err
+    assert words in err.lower()
     assert len(err.strip().splitlines()) == 1
 
 
