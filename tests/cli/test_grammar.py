@@ -51,14 +51,14 @@ def test_the_answer_follows_the_grammar(generate, tmp_path):
 @pytest.mark.parametrize(
     ("flag", "content", "why"),
     [
-        ("--grammar", 'root ::= "a" | nothing', "line 1, column 16: there is no rule named 'nothing'"),
+        ("--grammar", 'root ::= "a" | nothing', "column 16: there is no rule named 'nothing'"),
         (
             "--json-schema",
             '{"properties": {"a": {"multipleOf": 2}}}',
             "#/properties/a: a grammar cannot hold multipleOf",
         ),
         ("--json-schema", "{", "is not JSON"),
-        ("--grammar", None, "cannot be read"),
+        ("--grammar", None, "--grammar takes a text file"),
     ],
 )
 def test_what_cannot_be_used_is_a_usage_error(generate, tmp_path, flag, content, why):

@@ -121,4 +121,4 @@ def test_mutants_are_judged_as_llama_cpp_judges_them(model, capfd):
 def test_a_bad_grammar_is_refused_with_the_place(model, text, why):
     with pytest.raises(UsageError) as caught:
         check(text, is_token(model))
-    assert why in str(caught.value)
+    assert why in caught.value.why
