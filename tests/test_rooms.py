@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 # From the ground up. Rooms on one floor do not know each other.
 FLOORS = (
     ("errors", "models", "__version__"),
+    ("checks",),  # of settings
     ("catalog",),
     ("engine",),
     ("sampling",),

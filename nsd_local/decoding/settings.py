@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from nsd_local import checks
 from nsd_local.engine.gbnf import check
 from nsd_local.engine.schema.converter import schema_to_gbnf
 from nsd_local.errors import UsageError
@@ -41,20 +43,58 @@ class Settings:
     meter: bool = True  # log divergence and excess at every processed position, also where the rule does not need them
 
     def __post_init__(self) -> None:
-        if self.budget is not None and not self.budget >= 0.0:
-            raise UsageError(f"budget must be 0 or more, not {self.budget}")
-        if self.exact_first < 0:
-            raise UsageError(f"exact-first must be 0 or more, not {self.exact_first}")
-        if self.draft_tokens != "auto" and not 0 <= self.draft_tokens <= 64:
-            raise UsageError(f"draft-tokens must be auto or lie in 0..64, not {self.draft_tokens}")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise UsageError(f"max-tokens must be 1 or more, not {self.max_tokens}")
-        if any(not text for text in self.stop):
-            raise UsageError("a stop string must not be empty")
+        checks.kind("law", self.law, Law)
+        checks.kind("penalties", self.penalties, Penalties)
+        checks.kind("rule", self.rule, Rule)
+        checks.number(self, "budget", lambda value: value >= 0.0, "be 0 or more", optional=True)
+        if self.budget is not None and not self.rule.takes_budget:
+            raise UsageError(f"The rule {self.rule.name} takes no budget", "it deviates at every token", "Leave it out")
+        checks.whole(self, "exact_first")
+        if self.draft_tokens != "auto":
+            checks.whole(self, "draft_tokens", 0, 64, must="be auto or lie in 0..64")
+        checks.whole(self, "max_tokens", 1, optional=True)
+        checks.whole(self, "seed", optional=True)
+        object.__setattr__(self, "logit_bias", _biases(self.logit_bias))
+        object.__setattr__(self, "stop", _stops(self.stop))
+        self._check_grammar()
+
+    def _check_grammar(self) -> None:
         if self.grammar is not None and self.json_schema is not None:
             raise UsageError("grammar and json-schema exclude each other", "", "Give one of them")
-        gbnf = schema_to_gbnf(self.json_schema) if self.json_schema is not None else self.grammar
-        if gbnf is not None:
-            check(gbnf)
-        if self.seed is not None and self.seed < 0:
-            raise UsageError(f"seed must be 0 or more, not {self.seed}")
+        if self.grammar is not None:
+            checks.text("grammar", self.grammar)
+            check(self.grammar)
+        if self.json_schema is not None:
+            checks.text("json-schema", self.json_schema)
+            schema_to_gbnf(self.json_schema)
+
+
+def _biases(biases: Any) -> tuple[tuple[int, float], ...]:
+    """The (token, amount) pairs, checked; minus infinity forbids a token."""
+    checks.kind("logit-bias", biases, Sequence)
+    must = "be minus infinity or a finite number of ordinary size"
+    checked = []
+    for pair in biases:
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise UsageError(f"logit-bias holds (token, amount) pairs, not {checks.shown(pair)}")
+        token = checks.as_whole("the token of a logit-bias", pair[0])
+        amount = checks.as_number(
+            "the amount of a logit-bias",
+            pair[1],
+            lambda value: value == float("-inf") or abs(value) <= checks.LARGEST,
+            must,
+        )
+        checked.append((token, amount))
+    return tuple(checked)
+
+
+def _stops(stops: Any) -> tuple[str, ...]:
+    """The stop strings, checked."""
+    if isinstance(stops, str):
+        raise UsageError("stop is a tuple of texts, not one text", "", f"Write ({checks.shown(stops)},)")
+    checks.kind("stop", stops, Sequence)
+    for text in stops:
+        checks.text("a stop string", text)
+        if not text:
+            raise UsageError("a stop string must not be empty")
+    return tuple(stops)

@@ -47,8 +47,8 @@ def rule_grid(base: Settings, rules: Sequence[str] = ()) -> list[Arm]:
         specs += [f"{name}:{step}" for step in steps] or [name]
     arms = []
     for spec in specs:
-        arm = parse_arm(spec, base)
         try:
+            arm = parse_arm(spec, base)
             arm.settings.rule.check_law(arm.settings.law)
         except UsageError:
             if rules:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
+
+MOST_TEMPERATURE = checks.LARGEST  # a uniform law long before; far above, 1/T vanishes in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +24,11 @@ class Law:
     min_p: float = 0.0  # 0 keeps all
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0.0 or self.temperature == float("inf"):
-            raise UsageError(f"temperature must be 0 or more, not {self.temperature}")
-        if self.top_k < 0:
-            raise UsageError(f"top-k must be 0 (off) or more, not {self.top_k}")
-        if not 0.0 < self.top_p <= 1.0:
-            raise UsageError(f"top-p must lie in (0, 1], not {self.top_p}")
-        if not 0.0 <= self.min_p <= 1.0:
-            raise UsageError(f"min-p must lie in [0, 1], not {self.min_p}")
+        most = f"be 0 or more, and at most {MOST_TEMPERATURE:g}"
+        checks.number(self, "temperature", lambda value: 0.0 <= value <= MOST_TEMPERATURE, most)
+        checks.whole(self, "top_k", must="be 0 (off) or more")
+        checks.number(self, "top_p", lambda value: 0.0 < value <= 1.0, "lie in (0, 1]")
+        checks.number(self, "min_p", lambda value: 0.0 <= value <= 1.0, "lie in [0, 1]")
 
     @property
     def greedy(self) -> bool:

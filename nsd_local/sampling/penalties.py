@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nsd_local import checks
 from nsd_local.errors import UsageError
+
+MOST = 1e6  # of a penalty: float32 logits stay finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,13 @@ class Penalties:
     last_n: int = 64
 
     def __post_init__(self) -> None:
-        if not (self.repeat > 0.0 and isfinite(self.repeat)):
-            raise UsageError(f"repeat-penalty must be above 0, not {self.repeat}")
-        if not (isfinite(self.frequency) and isfinite(self.presence)):
-            raise UsageError("frequency- and presence-penalty must be finite numbers")
-        if self.last_n < -1:
-            raise UsageError(f"repeat-last-n must be -1 (all), 0 (off) or more, not {self.last_n}")
+        repeat = f"be above 0 ({1.0 / MOST:g} to {MOST:,.0f})"
+        checks.number(self, "repeat", lambda value: 1.0 / MOST <= value <= MOST, repeat, name="repeat-penalty")
+        finite = f"lie within {MOST:,.0f} of 0"
+        for field in ("frequency", "presence"):
+            checks.number(self, field, lambda value: abs(value) <= MOST, finite, name=f"{field}-penalty")
+        last_n = checks.as_whole("repeat-last-n", self.last_n, -1, must="be -1 (all), 0 (off) or more")
+        object.__setattr__(self, "last_n", last_n)
 
     @property
     def active(self) -> bool:

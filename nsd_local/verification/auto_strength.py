@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.rule import Rule, check_share
 
 
@@ -35,8 +35,7 @@ class AutoStrength(Rule):
 
     def __post_init__(self) -> None:
         check_share("theta", self.theta)
-        if not self.deviation >= 0.0:
-            raise UsageError(f"deviation must be 0 or more, not {self.deviation}")
+        checks.number(self, "deviation", lambda value: value >= 0.0, "be 0 or more")
 
     def start(self) -> Allowance:
         return Allowance()

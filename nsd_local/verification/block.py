@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.rule import Rule, check_share
 
 
@@ -45,5 +45,4 @@ class NucleusBlock(Rule):
     def __post_init__(self) -> None:
         check_share("theta", self.theta)
         check_share("strength", self.strength)
-        if self.cap is not None and not self.cap >= 0.0:
-            raise UsageError(f"cap must be 0 or more, not {self.cap}")
+        checks.number(self, "cap", lambda value: value >= 0.0, "be 0 or more", optional=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.vector_rule import Vector, VectorRule
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ class Cactus(VectorRule):
     source: ClassVar[str] = "arXiv 2604.04987"
 
     def __post_init__(self) -> None:
-        if not self.delta >= 0.0:
-            raise UsageError(f"delta must be 0 or more, not {self.delta}")
+        checks.number(self, "delta", lambda value: value >= 0.0, "be 0 or more")
 
     def acceptance(self, at: Laws) -> Vector:
         at.goal = at.raised(self.delta)  # h(x) of every token, were it the drafted one

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.vector_rule import GoalRule, Vector
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ class Cascade(GoalRule):
     source: ClassVar[str] = "arXiv 2405.19261"
 
     def __post_init__(self) -> None:
-        if not -1.0 <= self.alpha <= 1.0:
-            raise UsageError(f"alpha must lie in [-1, 1] (below 0 is exact), not {self.alpha}")
+        checks.number(self, "alpha", lambda value: -1.0 <= value <= 1.0, "lie in [-1, 1] (below 0 is exact)")
 
     def goal(self, at: Laws) -> Vector:
         trusted = at.over(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from nsd_local import checks
 from nsd_local.errors import UsageError
 from nsd_local.sampling.law import Law
 from nsd_local.verification.vector_rule import Vector, VectorRule
@@ -42,8 +43,9 @@ class Asd(VectorRule):
     works_at_zero: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not self.budget >= 0.0 or not self.g >= 0.0 or self.m < 0:
-            raise UsageError(f"budget, g and m must be 0 or more, not {self.budget}, {self.g} and {self.m}")
+        for field in ("budget", "g"):
+            checks.number(self, field, lambda value: value >= 0.0, "be 0 or more")
+        checks.whole(self, "m")
 
     def check_law(self, law: Law) -> None:
         if not law.greedy:
@@ -100,8 +102,7 @@ class Mars(VectorRule):
     works_at_zero: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.margin <= 1.0:
-            raise UsageError(f"margin must lie in [0, 1], not {self.margin}")
+        checks.number(self, "margin", lambda value: 0.0 <= value <= 1.0, "lie in [0, 1]")
 
     def acceptance(self, at: Laws) -> Vector:
         a = at.point(at.top)

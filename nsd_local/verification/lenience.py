@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.vector_rule import Vector, VectorRule
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ class Lenience(VectorRule):
     source: ClassVar[str] = "arXiv 2211.17192, A.5"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.l <= 1.0:
-            raise UsageError(f"l must lie in (0, 1], not {self.l}")
+        checks.number(self, "l", lambda value: 0.0 < value <= 1.0, "lie in (0, 1]")
 
     def acceptance(self, at: Laws) -> Vector:
         return at.ratio(at.p, at.q, self.l)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.vector_rule import GoalRule, Vector
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ class TargetTopP(GoalRule):
     formula: ClassVar[str] = "draw from p restricted to S_theta(p), renormalised; no drafts"
     source: ClassVar[str] = "arXiv 1904.09751 (nucleus sampling)"
     drafts: ClassVar[bool] = False
+    takes_budget: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.theta <= 1.0:
-            raise UsageError(f"theta must lie in (0, 1], not {self.theta}")
+        checks.number(self, "theta", lambda value: 0.0 < value <= 1.0, "lie in (0, 1]")
 
     def goal(self, at: Laws) -> Vector:
         kept = at.nucleus(self.theta)

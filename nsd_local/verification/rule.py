@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.sampling.law import Law
 
 
@@ -27,6 +27,7 @@ class Rule:
     works_at_zero: ClassVar[bool] = False
     greedy_draft: ClassVar[bool] = False  # drafts are the draft law's argmax, so q is a point mass at the token
     drafts: ClassVar[bool] = True  # False: the rule decodes plainly, k is 0
+    takes_budget: ClassVar[bool] = True  # False: what it deviates cannot be bounded over a request
 
     def start(self) -> Any:
         """What the rule must remember over one request, handed to every verification of it as `memory`; or None."""
@@ -83,11 +84,9 @@ class Nucleus(Rule):
     def __post_init__(self) -> None:
         check_share("theta", self.theta)
         check_share("strength", self.strength)
-        if self.cap is not None and not self.cap >= 0.0:
-            raise UsageError(f"cap must be 0 or more, not {self.cap}")
+        checks.number(self, "cap", lambda value: value >= 0.0, "be 0 or more", optional=True)
 
 
 def check_share(name: str, value: float) -> None:
     """Raises UsageError unless the value lies in [0, 1]."""
-    if not 0.0 <= value <= 1.0:
-        raise UsageError(f"{name} must lie in [0, 1], not {value}")
+    checks.as_number(name, value, lambda share: 0.0 <= share <= 1.0, "lie in [0, 1]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.rule import check_share
 from nsd_local.verification.vector_rule import Vector, VectorRule
 
@@ -27,8 +27,7 @@ class TopK(VectorRule):
     source: ClassVar[str] = "arXiv 1811.03115 (top-k selection)"
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise UsageError(f"n must be 1 or more, not {self.n}")
+        checks.whole(self, "n", 1)
 
     def acceptance(self, at: Laws) -> Vector:
         return at.shortlist(self.n)
@@ -52,8 +51,7 @@ class Relaxed(VectorRule):
     source: ClassVar[str] = "TensorRT-LLM, relaxed acceptance of its MTP decoding"
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise UsageError(f"n must be 1 or more, not {self.n}")
+        checks.whole(self, "n", 1)
         check_share("delta", self.delta)
 
     def acceptance(self, at: Laws) -> Vector:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.rule import check_share
 from nsd_local.verification.vector_rule import Vector, VectorRule
 
@@ -30,8 +30,7 @@ class Threshold(VectorRule):
 
     def __post_init__(self) -> None:
         check_share("single", self.single)
-        if not 0.0 < self.acc <= 1.0:
-            raise UsageError(f"acc must lie in (0, 1], not {self.acc}")
+        checks.number(self, "acc", lambda value: 0.0 < value <= 1.0, "lie in (0, 1]")
 
     def acceptance(self, at: Laws) -> Vector:
         return at.thresholds(self.acc, self.single)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nsd_local.errors import UsageError
+from nsd_local import checks
 from nsd_local.verification.vector_rule import Vector, VectorRule
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Typical(VectorRule):
     source: ClassVar[str] = "Medusa, arXiv 2401.10774"
 
     def __post_init__(self) -> None:
-        if not self.eps >= 0.0 or not self.alpha >= 0.0:
-            raise UsageError(f"eps and alpha must be 0 or more, not {self.eps} and {self.alpha}")
+        for field in ("eps", "alpha"):
+            checks.number(self, field, lambda value: value >= 0.0, "be 0 or more")
 
     def acceptance(self, at: Laws) -> Vector:
         return at.over(at.p, min(self.eps, self.alpha * math.exp(-at.entropy)))

@@ -38,8 +38,8 @@ class VectorJudge:
         if self.limits.meter or self.limits.binding(1.0):
             kept = float(vectors.dot(at.q, a))
             bare = rule.emitted(at, a)
-            here.divergence = float(vectors.distance(at.p, at.q))
-            here.excess = float(vectors.distance(bare, at.p))
+            here.divergence = min(1.0, float(vectors.distance(at.p, at.q)))  # sums of float32 may pass 1
+            here.excess = min(1.0, float(vectors.distance(bare, at.p)))
         strength, deviation = self.limits.spend(0.0 if exact else 1.0, here.excess)
         here.acceptance = strength * kept + (1.0 - strength) * (1.0 - here.divergence)
         self._by_rule = u < strength

@@ -7,9 +7,11 @@ cannot hold (`uniqueItems`, say) is refused by name, never dropped. JSON Schema 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from math import isinf
+from typing import Any, Final, NoReturn
 from urllib.parse import unquote
 
+from nsd_local.engine.gbnf import check
 from nsd_local.engine.schema.kinds import Kinds, Schema
 from nsd_local.engine.schema.rules import Rules, literal, refuse
 from nsd_local.errors import UsageError
@@ -31,18 +33,44 @@ _REFUSED: Final = (
     *("multipleOf", "$dynamicRef", "$recursiveRef"),
 )
 _MOST_REFERENCES: Final = 100  # one after the other
+_MOST_DIGITS: Final = 300  # a float holds the number
 
 
 def schema_to_gbnf(text: str) -> str:
     """The grammar of a JSON schema. Raises UsageError, naming the place, for what is no schema or cannot be held."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_constant=_refuse_constant, parse_float=_float, parse_int=_int)
+        grammar = _Converter(document).grammar()
     except ValueError as error:
         raise UsageError("The JSON schema is not JSON", str(error)) from None
-    try:
-        return _Converter(document).grammar()
     except RecursionError:
-        raise UsageError("The JSON schema is nested too deeply") from None
+        raise UsageError("The JSON schema is nested too deeply", "", "Give a flatter one") from None
+    try:
+        grammar.encode()
+        check(grammar)
+    except UnicodeEncodeError:
+        raise UsageError("The JSON schema holds half a character (\\ud800 to \\udfff alone)", "", "Remove it") from None
+    except UsageError as error:  # what is said of lines and columns would be of a text that the user never saw
+        why = error.why.partition(": ")[2] or error.why
+        raise UsageError("The JSON schema cannot be turned into a grammar", why) from None
+    return grammar
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if isinf(value):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return value
+
+
+def _int(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"the number {digits[:40]}... has more than {_MOST_DIGITS} digits")
+    return int(digits)
 
 
 class _Converter:

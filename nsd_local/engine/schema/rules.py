@@ -23,6 +23,8 @@ _BASE: Final = {
     "value": "object | array | string | number | boolean | null",
 }
 
+_LONGEST_PATH: Final = 200  # characters of a place that a message shows
+
 
 class Rules:
     """Named rules. The types of JSON have one each, and `value` stands for any."""
@@ -56,7 +58,7 @@ def refuse(path: str, why: str) -> NoReturn:
     """Raises the UsageError for a place (a JSON pointer) in the schema."""
     raise UsageError(
         "The JSON schema cannot be turned into a grammar",
-        f"{path}: {why}",
+        f"{path if len(path) <= _LONGEST_PATH else path[:_LONGEST_PATH] + '...'}: {why}",
         "Leave that out, or give a grammar of your own (--grammar)",
     )
 
