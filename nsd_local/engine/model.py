@@ -10,7 +10,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from nsd_local.engine import library, loading
+from nsd_local.engine import fingerprint, library, loading
 from nsd_local.engine.gguf_file import GgufFile, read_gguf
 from nsd_local.engine.options import Choice, ModelOptions
 from nsd_local.engine.vocabulary import Vocabulary
@@ -91,6 +91,13 @@ class Model:
             for i in range(lib.llama_model_meta_count(handle))
         }
 
+    @cached_property
+    def identity(self) -> list[Any]:
+        """What tells this model from others, JSON-able: size, header, a fingerprint of the weights, and the adapters by
+        content and scale. Raises OSError where the files cannot be read."""
+        loras = [[fingerprint.of_file(lora.path.expanduser()), lora.scale] for lora in self.options.lora]
+        return [self.file.size, self.file.header_sha256, fingerprint.of_samples(self.file.parts), loras]
+
     @property
     def name(self) -> str:
         return str(self.file.metadata.get("general.name", "")) or self.path.stem
@@ -134,8 +141,9 @@ class Model:
             for adapter, _ in self.adapters:
                 lib.llama_adapter_lora_free(adapter)
             self.adapters = []
-            self._free()
+            self.vocabulary.close()
             self._handle = None
+            self._free()
 
     def __enter__(self) -> Model:
         return self

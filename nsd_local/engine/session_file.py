@@ -26,6 +26,7 @@ MAGIC: Final = b"NSDSESS1"
 _LENGTH = struct.Struct("<Q")
 _DIGEST = 32
 _CHUNK = 1 << 24
+_LONGEST_SHOWN = 200
 _WHAT = {  # what must be equal, and how to say so
     "model": "was made with another model",
     "llama": "was made with another llama.cpp",
@@ -34,23 +35,19 @@ _WHAT = {  # what must be equal, and how to say so
 
 
 def save_session(path: Path, contexts: Mapping[str, Context], note: Mapping[str, Any] | None = None) -> None:
-    """Write the memories of `contexts` (by role: "target", "draft") and a JSON-able `note`. Raises SessionError."""
-    path = path.expanduser()
-    states = {role: _state(context) for role, context in contexts.items()}
-    header = {
-        "note": dict(note or {}),
-        "parts": [
-            {"role": role, **_identity(context), "tokens": len(context.tokens), "state": len(states[role])}
-            for role, context in contexts.items()
-        ],
-    }
+    """Write the memories of `contexts` (by role: "target", "draft") and a JSON-able `note`. Raises SessionError.
+
+    A symbolic link stays one: the file it leads to is written. Devices and other special files are left alone.
+    """
     name = ""
     try:
+        path = _writable(path)
+        states = {role: _state(context) for role, context in contexts.items()}
+        text = _header_text(contexts, states, note)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=path.name + ".", suffix=".part", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             out = _Hashed(file)
-            text = json.dumps(header).encode()
             out.write(MAGIC + _LENGTH.pack(len(text)) + text)
             for role, context in contexts.items():
                 out.write(np.array(context.tokens, dtype=np.int32).tobytes())
@@ -59,8 +56,8 @@ def save_session(path: Path, contexts: Mapping[str, Context], note: Mapping[str,
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
-    except OSError as error:
-        raise SessionError(f"The session could not be saved to {path}", error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:
+        raise SessionError(f"The session could not be saved to {_shown(path)}", _reason(error)) from error
     finally:
         if name:
             Path(name).unlink(missing_ok=True)
@@ -72,17 +69,62 @@ def restore_session(path: Path, contexts: Mapping[str, Context]) -> dict[str, An
     Raises SessionError with the reason where the file is not a session, is incomplete or damaged, or belongs to other
     models or settings: the contexts are then as they were, or empty if llama.cpp refused the state itself.
     """
-    path = path.expanduser()
     try:
+        path = _home(path)
+        if path.exists() and not path.is_file():
+            raise OSError("it is not a regular file")
         with path.open("rb") as file:
             header = _header(path, file)
             wanted = _match(path, header["parts"], contexts)
             _check_digest(path, file)
+            _check_tokens(path, file, wanted)
             for part, context in wanted:
                 _restore(path, file, part, context)
-    except OSError as error:
-        raise SessionError(f"The session {path} cannot be read", error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:
+        raise SessionError(f"The session {_shown(path)} cannot be read", _reason(error)) from error
     return dict(header["note"])
+
+
+def _home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:  # ~nobody
+        raise OSError(str(error)) from None
+
+
+def _writable(path: Path) -> Path:
+    """The file that is to be written: where a symbolic link leads. Raises OSError for what is no regular file."""
+    path = Path(os.path.realpath(_home(path)))
+    if path.is_symlink():
+        raise OSError("it is a symbolic link that leads back to itself")
+    if path.exists() and not path.is_file():
+        raise OSError(
+            "it is a folder" if path.is_dir() else "it is a device or another special file, not a regular one"
+        )
+    return path
+
+
+def _shown(path: Path) -> str:
+    """For messages: of a length and of characters that any terminal can print."""
+    text = ascii(str(path))[1:-1] if not str(path).isprintable() else str(path)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "the path holds characters that no file name can have"
+
+
+def _header_text(contexts: Mapping[str, Context], states: Mapping[str, Any], note: Mapping[str, Any] | None) -> bytes:
+    try:
+        parts = [
+            {"role": role, **_identity(context), "tokens": len(context.tokens), "state": len(states[role])}
+            for role, context in contexts.items()
+        ]
+        return json.dumps({"note": dict(note or {}), "parts": parts}).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SessionError("The session could not be saved", f"its note is not JSON: {error}") from error
 
 
 class _Hashed:
@@ -108,9 +150,9 @@ def _state(context: Context) -> Any:
 
 def _identity(context: Context) -> dict[str, Any]:
     """What must be equal for a state to mean the same."""
-    file, options, plan = context.model.file, context.options, context.plan
+    options, plan = context.options, context.plan
     return {
-        "model": [file.size, file.header_sha256, [str(lora.path.name) for lora in context.model.options.lora]],
+        "model": context.model.identity,
         "llama": library.installed_version(),
         "cache": [options.cache_type_k, options.cache_type_v, plan.flash_attention, plan.swa_full],
     }
@@ -126,13 +168,29 @@ def _header(path: Path, file: BinaryIO) -> dict[str, Any]:
         if length > size:
             raise ValueError("the header is longer than the file")
         header: dict[str, Any] = json.loads(file.read(length))
+        _check_header(header)
         expected = len(head) + length + _DIGEST + sum(4 * p["tokens"] + p["state"] for p in header["parts"])
-        _ = header["note"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SessionError(f"The session {path} is damaged", str(error)) from error
     if size != expected:
         raise SessionError(f"The session {path} is incomplete: {size:,} of {expected:,} bytes")
     return header
+
+
+def _check_header(header: Any) -> None:
+    """Raises ValueError where it is not what `save_session` writes."""
+    if not isinstance(header, dict) or not isinstance(header.get("note"), dict):
+        raise ValueError("its header has no note")
+    parts = header.get("parts")
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise ValueError("its header has no list of parts")
+    roles = [part.get("role") for part in parts]
+    if not all(isinstance(role, str) for role in roles) or len(set(roles)) < len(roles):
+        raise ValueError("the roles of its parts are not different texts")
+    for part in parts:
+        for key in ("tokens", "state"):
+            if type(part.get(key)) is not int or part[key] < 0:
+                raise ValueError(f"the {key} of a part is not a size")
 
 
 def _match(
@@ -171,6 +229,17 @@ def _check_digest(path: Path, file: BinaryIO) -> None:
         left -= len(chunk)
     if file.read(_DIGEST) != digest.digest():
         raise SessionError(f"The session {path} is damaged", "its checksum is wrong")
+    file.seek(here)
+
+
+def _check_tokens(path: Path, file: BinaryIO, wanted: list[tuple[dict[str, Any], Context | None]]) -> None:
+    """Every token exists in its model. Leaves the file where it was."""
+    here = file.tell()
+    for part, context in wanted:
+        tokens = np.frombuffer(file.read(4 * part["tokens"]), dtype=np.int32)
+        file.seek(part["state"], os.SEEK_CUR)
+        if context is not None and len(tokens) and not 0 <= tokens.min() <= tokens.max() < context.n_vocab:
+            raise SessionError(f"The session {path} is damaged", f"it holds tokens that the {part['role']} lacks")
     file.seek(here)
 
 

@@ -15,7 +15,8 @@ class Vocabulary:
     """Owned by a Model and alive as long as it."""
 
     def __init__(self, lib: Any, handle: Any, name: str) -> None:
-        self._lib, self._handle, self._name = lib, handle, name
+        self._lib, self._name = lib, name
+        self._handle: Any = handle
         self.size: int = lib.llama_vocab_n_tokens(handle)
         self.type = TYPES.get(lib.llama_vocab_type(handle), f"type {lib.llama_vocab_type(handle)}")
         self.bos: int = lib.llama_vocab_bos(handle)  # -1 for none
@@ -25,21 +26,33 @@ class Vocabulary:
         self.add_eos = bool(lib.llama_vocab_get_add_eos(handle))
         self._pieces: dict[int, bytes] = {}
 
+    @property
+    def handle(self) -> Any:
+        """The native handle. Raises ModelError once the model is closed."""
+        if self._handle is None:
+            raise ModelError(f"{self._name} is closed")
+        return self._handle
+
+    def close(self) -> None:
+        """The model is about to be freed, and this vocabulary with it."""
+        self._handle = None
+        self._pieces.clear()
+
     @cached_property
     def eog(self) -> frozenset[int]:
         """Every token that ends a generation."""
-        is_eog, handle = self._lib.llama_vocab_is_eog, self._handle
+        is_eog, handle = self._lib.llama_vocab_is_eog, self.handle
         return frozenset(token for token in range(self.size) if is_eog(handle, token))
 
     def text(self, token: int) -> str:
         """How the vocabulary writes a token (a space as the model's own space character)."""
         self._check(token)
-        raw: bytes | None = self._lib.llama_vocab_get_text(self._handle, token)
+        raw: bytes | None = self._lib.llama_vocab_get_text(self.handle, token)
         return (raw or b"").decode("utf-8", "replace")
 
     def raw_texts(self) -> list[bytes]:
         """`text` of all tokens, undecoded."""
-        get, handle = self._lib.llama_vocab_get_text, self._handle
+        get, handle = self._lib.llama_vocab_get_text, self.handle
         return [get(handle, token) or b"" for token in range(self.size)]
 
     def tokenize(self, text: str, *, special: bool, add_bos: bool) -> list[int]:
@@ -61,7 +74,7 @@ class Vocabulary:
         return tokens
 
     def _tokenize(self, data: bytes, buffer: Any, special: bool) -> int:
-        count: int = self._lib.llama_tokenize(self._handle, data, len(data), buffer, len(buffer), False, special)
+        count: int = self._lib.llama_tokenize(self.handle, data, len(data), buffer, len(buffer), False, special)
         return count
 
     def piece(self, token: int) -> bytes:
@@ -73,17 +86,17 @@ class Vocabulary:
         return piece
 
     def _piece(self, token: int) -> bytes:
-        size = 64
+        size, handle = 64, self.handle
         while True:
             buffer = ctypes.create_string_buffer(size)
-            n: int = self._lib.llama_token_to_piece(self._handle, token, buffer, size, 0, True)
+            n: int = self._lib.llama_token_to_piece(handle, token, buffer, size, 0, True)
             if n >= 0:
                 return buffer.raw[:n]
             size = -n  # the size it needs
 
     def spell_out(self) -> None:
         """Ask llama.cpp for every piece and keep none: a damaged vocabulary shows here."""
-        buffer, to_piece, handle = ctypes.create_string_buffer(64), self._lib.llama_token_to_piece, self._handle
+        buffer, to_piece, handle = ctypes.create_string_buffer(64), self._lib.llama_token_to_piece, self.handle
         for token in range(self.size):
             to_piece(handle, token, buffer, 64, 0, True)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
 
+import gguf
 import numpy as np
 import pytest
 
-from nsd_local.engine.session_file import restore_session, save_session
+from nsd_local.engine.context import Context
+from nsd_local.engine.model import Model
+from nsd_local.engine.options import ContextOptions, Lora, ModelOptions
+from nsd_local.engine.session_file import MAGIC, restore_session, save_session
 from nsd_local.errors import SessionError
 from tests.tiny import Tiny
 
@@ -74,6 +80,7 @@ def refused(path, context) -> str:
 def test_other_models_and_settings_are_refused(make, tmp_path):
     path = saved(make, tmp_path)
     assert "another model" in refused(path, make(tiny=Tiny(seed=2, name="other"), n_ctx=512))
+    assert "another model" in refused(path, make(tiny=Tiny(seed=2), n_ctx=512))  # the weights alone differ
     assert "other cache settings" in refused(path, make(n_ctx=512, cache_type_k="f32"))
     assert "other cache settings" in refused(path, make(n_ctx=512, flash_attention=True))
     assert "300 tokens, the context 256" in refused(path, make(n_ctx=256))
@@ -145,3 +152,130 @@ def test_a_failed_save_leaves_the_old_session_and_no_litter(make, tmp_path, monk
         save_session(path, {"target": context})
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]
+
+
+def rewritten(whole: bytes, header: object) -> bytes:
+    """The session with another header (an object, or text), and a checksum that fits."""
+    length = int.from_bytes(whole[8:16], "little")
+    text = header.encode() if isinstance(header, str) else json.dumps(header).encode()
+    body = MAGIC + len(text).to_bytes(8, "little") + text + whole[16 + length : -32]
+    return body + hashlib.sha256(body).digest()
+
+
+def header_of(whole: bytes) -> dict:
+    return json.loads(whole[16 : 16 + int.from_bytes(whole[8:16], "little")])
+
+
+def test_headers_of_other_types_are_refused(make, tmp_path):
+    path = saved(make, tmp_path)
+    whole, context = path.read_bytes(), make(n_ctx=512)
+    good = header_of(whole)
+    part = good["parts"][0]
+    parts = [{k: v for k, v in part.items() if k != "role"}]
+    parts += [part | {"role": role} for role in ([], 5, None, {})]
+    parts += [part | {key: value} for key in ("tokens", "state") for value in (-1, 1.5, True, "300", None)]
+    headers = [good | {"note": note} for note in (5, None, [], "x")]
+    headers += [good | {"parts": [bad]} for bad in [*parts, 5, None]]
+    headers += [good | {"parts": other} for other in (5, None, {}, [part, part])]
+    headers += [[], 5, None, "[" * 100_000, '{"note":' * 50_000, "9" * 10_000]
+    for header in headers:
+        path.write_bytes(rewritten(whole, header))
+        assert refused(path, context)
+    path.write_bytes(rewritten(whole, good))
+    restore_session(path, {"target": context})
+    assert context.tokens == TEXT
+
+
+def test_tokens_that_the_model_lacks_are_refused(make, tmp_path):
+    path = saved(make, tmp_path)
+    whole, context = path.read_bytes(), make(n_ctx=512)
+    at = 16 + int.from_bytes(whole[8:16], "little")
+    for stranger in (-1, 320, 2**31 - 1):
+        body = whole[:at] + stranger.to_bytes(4, "little", signed=True) + whole[at + 4 : -32]
+        path.write_bytes(body + hashlib.sha256(body).digest())
+        assert "damaged" in refused(path, context)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has neither devices in the file system nor these links")
+def test_only_regular_files_are_replaced(make, tmp_path):
+    context = make(n_ctx=512)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "to-null").symlink_to("/dev/null")
+    for path in (tmp_path / "pipe", tmp_path / "to-null", tmp_path / "loop", tmp_path):
+        with pytest.raises(SessionError, match="could not be saved"):
+            save_session(path, {"target": context})
+    for path in (tmp_path / "pipe", tmp_path / "to-null", tmp_path / "loop"):
+        assert "cannot be read" in refused(path, context)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["loop", "pipe", "to-null"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need a privilege on Windows")
+def test_a_link_stays_a_link(make, tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.nsd"
+    link.symlink_to("there/real.nsd")
+    context = make(n_ctx=512)
+    context.prefill(TEXT)
+    for _ in range(2):  # leading to nothing yet, and to a file
+        save_session(link, {"target": context})
+        assert link.is_symlink()
+        assert (tmp_path / "there" / "real.nsd").read_bytes()[:8] == MAGIC
+    restore_session(link, {"target": context})
+
+
+def test_notes_and_paths_that_cannot_be_written(make, tmp_path):
+    context = make(n_ctx=512)
+    round_: list = []
+    round_.append(round_)
+    nested: list = []
+    for _ in range(100_000):
+        nested = [nested]
+    for note in ({"a": object()}, {"a": round_}, {"a": nested}, {(1, 2): 3}, 5):
+        with pytest.raises(SessionError, match="note is not JSON"):
+            save_session(tmp_path / "a.nsd", {"target": context}, note)
+    for name in ("a\0b", "a\ud800", "a" * 5_000, "~nobody-of-this-name/a.nsd"):
+        path = tmp_path / name if name[0] != "~" else type(tmp_path)(name)
+        with pytest.raises(SessionError) as caught:
+            save_session(path, {"target": context})
+        assert len(str(caught.value)) < 600
+        with pytest.raises(SessionError):
+            restore_session(path, {"target": context})
+    assert list(tmp_path.iterdir()) == []
+
+
+def adapter(path, value: float):
+    """A LoRA of rank 1 on one tensor of the tiny llama."""
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_string("general.type", "adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", 1.0)
+    writer.add_tensor("blk.0.attn_output.weight.lora_a", np.full((1, 64), value, np.float32))
+    writer.add_tensor("blk.0.attn_output.weight.lora_b", np.full((64, 1), 0.1, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_an_adapter_counts_by_content_and_scale(tmp_path, tiny_target):
+    path, lora = tmp_path / "chat.nsd", adapter(tmp_path / "lora.gguf", 0.1)
+    options = ContextOptions(n_ctx=512)
+
+    def attempt(scale: float, act) -> None:
+        with (
+            Model.load(tiny_target, ModelOptions(lora=(Lora(lora, scale),))) as model,
+            Context(model, options) as context,
+        ):
+            context.prefill([1, 2, 3])
+            act(path, {"target": context})
+
+    attempt(1.0, save_session)
+    attempt(1.0, restore_session)
+    with pytest.raises(SessionError, match="another model"):
+        attempt(0.5, restore_session)
+    adapter(lora, 0.2)
+    with pytest.raises(SessionError, match="another model"):
+        attempt(1.0, restore_session)
