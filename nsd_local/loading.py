@@ -151,7 +151,7 @@ def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadO
     warm = threading.Thread(target=warm_up, daemon=True)  # kernels compile, or come from disk, while files are read
     warm.start()
     with ExitStack() as undo:
-        target = _load(str(model or DEFAULT_MODEL), "target", options)
+        target = _load(DEFAULT_MODEL if model is None else str(model), "target", options)
         undo.callback(target.model.close)
         drafter, proposer, notices, off = _draft(target, draft, options)
         if drafter:

@@ -11,6 +11,7 @@ from nsd_local.catalog.choose import SHARD, shards_of
 from nsd_local.catalog.entry import Entry, HubSource, Pair
 from nsd_local.catalog.find import find
 from nsd_local.catalog.model_file import ModelFile
+from nsd_local.catalog.probe import check_file, expanded, is_there, shown
 from nsd_local.catalog.pull import Puller
 from nsd_local.catalog.reporter import Reporter, Silent
 from nsd_local.catalog.store import Record, Store
@@ -62,20 +63,26 @@ def locate(spec: str, *, role: Role = "target", store: Store | None = None) -> M
 
 def interpret(spec: str, *, role: Role = "target") -> Entry | Path:
     """What `spec` means, not looking for it: an entry (made up for `hf-repo:quant`) or a path."""
+    if not spec.strip():
+        raise UsageError(
+            f"The name of the {role} model is empty",
+            "",
+            "Give a catalog name (nsd-local list) or the path of a GGUF file",
+        )
     catalog = load_catalog()
     named = catalog.find(spec)
     if isinstance(named, Pair):
         return catalog.models[named.target if role == "target" else named.draft]
     if named is not None:
         return named
-    path = Path(spec).expanduser()
-    if _looks_like_path(spec) or path.exists():
+    path = expanded(Path(spec))
+    if _looks_like_path(spec) or is_there(path):
         return path
     if _REPO.fullmatch(spec):
         return hub_entry(spec)
     close = catalog.close_to(spec)
     raise UsageError(
-        f"There is no model or pair called {spec!r}",
+        f"There is no model or pair called {shown(spec)!r}",
         "",
         f"Did you mean {' or '.join(close)}?"
         if close
@@ -93,6 +100,7 @@ def hub_entry(spec: str) -> Entry:
 
 def from_path(path: Path) -> ModelFile:
     """The model at a path of the user's. That it is a file is checked here; llama.cpp judges the rest."""
+    check_file(path)
     match = SHARD.search(path.name)
     files = tuple(path.with_name(name) for name in shards_of(path.name)) if match else (path,)
     if path.is_dir():
@@ -102,8 +110,6 @@ def from_path(path: Path) -> ModelFile:
             f"It holds {', '.join(inside[:5])}" if inside else "It holds none",
         )
     missing = [one for one in files if not one.is_file()]
-    if missing == [path] or (match is None and missing):
-        raise ModelError(f"There is no file {path}", "", "Check the path, or name a model: nsd-local list")
     if missing:
         raise ModelError(f"{path} is one part of a split model", f"Missing: {', '.join(one.name for one in missing)}")
     size = sum(one.stat().st_size for one in files)

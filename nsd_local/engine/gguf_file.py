@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from nsd_local.catalog.probe import check_file, expanded
 from nsd_local.engine.gguf_reader import Damaged, Reader, StringArray, TensorInfo, Value
 from nsd_local.errors import ModelError
 
@@ -67,7 +68,7 @@ def read_gguf(path: Path) -> GgufFile:
 
     Raises ModelError: missing, a folder, empty, not GGUF, incomplete ("X of Y bytes"), damaged.
     """
-    path = path.expanduser()
+    path = expanded(path)
     size = _check_file(path)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         _check_magic(path, data[:64])
@@ -87,14 +88,11 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def _check_file(path: Path) -> int:
-    if not path.exists():
-        raise ModelError(f"There is no file {path}", do="Check the path, or give a catalog name (`nsd-local list`)")
+    check_file(path)
     if path.is_dir():
         inside = sorted(path.glob("*.gguf"))
         hint = f"Give one of its files, e.g. {inside[0]}" if inside else "Give the path of a .gguf file"
         raise ModelError(f"{path} is a folder", "a model is a .gguf file", hint)
-    if not path.is_file():
-        raise ModelError(f"{path} is not a regular file", "a model is a .gguf file", "Give the path of one")
     try:
         with path.open("rb"):
             size = path.stat().st_size
