@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsd_local.engine import library
+from nsd_local.errors import DecodeError
+
+_LARGEST = 2**31 - 1
 
 
 class Batch:
@@ -29,9 +33,12 @@ class Batch:
             self.native.seq_id[i][0] = 0
 
     def fill(self, tokens: Sequence[int] | NDArray[np.int32], start: int, rows: int) -> None:
-        """`tokens` at positions from `start` on, with logits for the last `rows` of them."""
+        """`tokens` at positions from `start` on, with logits for the last `rows` of them.
+
+        Raises DecodeError for what is no id that llama.cpp can be given; of its vocabulary `outside` knows.
+        """
         n = len(tokens)
-        self._token[:n] = tokens
+        self._token[:n] = ids_of(tokens)
         self._pos[:n] = self._positions[start : start + n]
         self._wanted[: n - rows] = 0
         self._wanted[n - rows : n] = 1
@@ -46,6 +53,21 @@ class Batch:
 
     def close(self) -> None:
         self._free()
+
+
+def ids_of(tokens: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
+    """Token ids (n,) of an integer dtype, all within int32. Raises DecodeError for numbers that are none."""
+    try:
+        ids: NDArray[Any] = np.asarray(tokens)
+    except (ValueError, OverflowError):  # lists in a list
+        ids = np.empty(0, dtype=object)
+    if ids.dtype.kind not in "iu" or ids.ndim != 1:
+        raise DecodeError("What was to be evaluated are not token ids", "an id is a whole number of at most 31 bits")
+    if ids.dtype.itemsize >= 4 and ids.dtype != np.int32:
+        strangers = ids[(ids < 0) | (ids > _LARGEST)]
+        if len(strangers):
+            raise DecodeError(f"Token {strangers[0]} does not exist", "ids are 0 or more and have at most 31 bits")
+    return ids
 
 
 def split(n: int, rows: int, capacity: int, max_outputs: int) -> Iterator[tuple[slice, int]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from nsd_local import checks
 from nsd_local.errors import UsageError
 
 LoadMode = Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "direct"]
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
+_MOST_THREADS = 512  # GGML_MAX_N_THREADS
 Progress = Callable[[float], None]  # share done, 0..1
 
 
@@ -55,19 +58,32 @@ class ContextOptions:
     offload_cache: bool = True  # keep the cache on the GPU where layers are there
 
     def __post_init__(self) -> None:
-        for name in ("n_ctx", "n_ubatch", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name.replace('_', '-')} must be 1 or more, not {value}")
+        for name in ("n_ctx", "n_ubatch"):
+            checks.whole(self, name, 1, optional=True)
+        object.__setattr__(self, "threads", checked_threads(self.threads))
         if self.n_ctx is not None and self.n_ctx > 2**31 - 256:
             raise UsageError(f"a context of {self.n_ctx:,} tokens is beyond what llama.cpp can count")
-        if self.n_batch < 1 or self.max_outputs < 1:
-            raise UsageError("n-batch and max-outputs must be 1 or more")
-        if self.snapshots is not None and not 0 <= self.snapshots <= 64:
-            raise UsageError(f"snapshots must lie in 0..64, not {self.snapshots}")
+        for name in ("n_batch", "max_outputs"):
+            checks.whole(self, name, 1)
+        checks.whole(self, "snapshots", 0, 64, optional=True)
         for type_ in (self.cache_type_k, self.cache_type_v):
             if type_ not in get_args(CacheType):
                 raise UsageError(f"cache type must be one of {', '.join(get_args(CacheType))}, not {type_}")
+
+
+def checked_threads(threads: int | None) -> int | None:
+    """The number, or None for an automatic one. Raises UsageError for more than this machine can make use of:
+    llama.cpp ends the process where the system does not give it its threads."""
+    if threads is None:
+        return None
+    cores = os.cpu_count() or 1
+    most = min(4 * cores, _MOST_THREADS)
+    count = checks.as_whole("threads", threads, 1)
+    if count > most:
+        raise UsageError(
+            f"{checks.shown(count)} threads are too many", f"this machine has {cores} cores", f"Give at most {most}"
+        )
+    return count
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from nsd_local.engine import library
 from nsd_local.engine.gguf_file import read_gguf
-from nsd_local.engine.options import Progress
+from nsd_local.engine.options import Progress, checked_threads
 from nsd_local.errors import ModelError, UsageError
 
 # enum llama_ftype
@@ -49,6 +49,7 @@ def quantize(
     """
     if type_ not in TYPES:
         raise UsageError(f"{type_} is not a quantization", f"known are {', '.join(TYPES)}")
+    threads = checked_threads(threads)
     file = read_gguf(source)
     destination = destination.expanduser()
     destination.parent.mkdir(parents=True, exist_ok=True)
