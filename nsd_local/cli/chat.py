@@ -86,6 +86,7 @@ class Talk:
     options: Options
     show_kinds: bool = False
     store: Store = field(default_factory=Store)
+    legend_told: bool = False  # what the colours of the kinds mean is said once
 
     def run(self, reader: Reader) -> None:
         """Reads and answers until the input ends."""
@@ -106,7 +107,7 @@ class Talk:
                 status(str(error))
 
     def handle(self, text: str) -> None:
-        """One line of the user: a command, or something to say. `//` says a text that begins with a slash."""
+        """One line of the user: a command, or something to say. `//` sends a text that begins with a slash."""
         if text.startswith("/") and not text.startswith("//"):
             commands.run(self, text)
         else:
@@ -123,6 +124,7 @@ class Talk:
             self._print(self.conversation.retry(self.engine, cancelled=interrupt.asked))
 
     def _print(self, events: Iterator[Event]) -> None:
-        printer = ChatPrinter(self.conversation, show_kinds=self.show_kinds)
+        printer = ChatPrinter(self.conversation, show_kinds=self.show_kinds, legend=not self.legend_told)
         result = printer.run(events)
+        self.legend_told |= self.show_kinds
         status(footer(result))

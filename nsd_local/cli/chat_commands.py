@@ -12,9 +12,9 @@ from rich.text import Text
 
 from nsd_local.chat.conversation import Conversation
 from nsd_local.cli.chat_printer import visible
-from nsd_local.cli.chat_settings import changed, described
+from nsd_local.cli.chat_settings import changed, described, effective, line
 from nsd_local.cli.footer import footer
-from nsd_local.cli.generate import KindColours, legend
+from nsd_local.cli.generate import KindColours
 from nsd_local.cli.palette import LOOKS, rich_style
 from nsd_local.cli.status import status
 from nsd_local.decoding.records import Times
@@ -25,6 +25,9 @@ from nsd_local.verification.verdict import KINDS
 
 if TYPE_CHECKING:
     from nsd_local.cli.chat import Talk
+
+
+CTX_SHIFT = "On lets the oldest turns go when the context is full."
 
 
 class Quit(Exception):  # noqa: N818  # not an error: the user wants to leave
@@ -42,17 +45,25 @@ def run(talk: Talk, line: str) -> None:
     name, _, argument = line[1:].partition(" ")
     command = COMMANDS.get(name.strip().lower())
     if command is None:
-        near = get_close_matches(name, COMMANDS, n=1)
-        hint = f"Did you mean /{near[0]}?" if near else "/help lists the commands"
-        raise UsageError(f"There is no command /{name.strip()}", "", f"{hint}; // says a text that begins with a slash")
+        hint = f"Did you mean /{near}?" if (near := _nearest(name)) else "/help lists the commands."
+        raise UsageError(f"There is no command /{name.strip()}", "", f"{hint} // sends a text that begins with a slash")
     command.run(talk, argument.strip())
+
+
+def _nearest(name: str) -> str:
+    """The command probably meant: one that the name continues or abbreviates goes before one that looks alike."""
+    name = name.strip().lower()
+    for command in COMMANDS:
+        if len(name) >= 2 and (name.startswith(command) or command.startswith(name)):
+            return command
+    return next(iter(get_close_matches(name, COMMANDS, n=1)), "")
 
 
 def show_help(talk: Talk, argument: str) -> None:
     for command in COMMANDS.values():
         print(f"  {command.usage:<22} {command.help}")
     print('  """                    begins and ends a text of several lines')
-    print("  //…                    says a text that begins with a slash")
+    print("  //…                    sends a text that begins with a slash")
     print("  Ctrl-C stops an answer; Ctrl-D ends the chat.")
 
 
@@ -66,7 +77,8 @@ def set_(talk: Talk, argument: str) -> None:
     name, _, value = argument.partition(" ")
     if not argument:
         print("\n".join(described(talk.options)))
-        print(f"  {'ctx-shift':<15} {'on' if talk.conversation.ctx_shift else 'off'}")
+        shifts = talk.conversation.ctx_shift
+        print(line("*" if shifts else " ", "ctx-shift", "on" if shifts else "off", CTX_SHIFT))
         return
     if not value.strip():
         raise UsageError(
@@ -76,9 +88,11 @@ def set_(talk: Talk, argument: str) -> None:
         if value.strip() not in ("on", "off"):
             raise UsageError("ctx-shift is on or off")
         talk.conversation.ctx_shift = value.strip() == "on"
+        print(f"{name} {value.strip()}")
         return
     talk.options = changed(talk.options, name, value.strip())
     talk.conversation.settings = talk.options.settings()
+    print(f"{name} {effective(talk.options, name)}")
 
 
 def rule(talk: Talk, argument: str) -> None:
@@ -86,7 +100,8 @@ def rule(talk: Talk, argument: str) -> None:
         talk.options = changed(talk.options, "rule", argument)
         talk.conversation.settings = talk.options.settings()
     current = talk.conversation.settings.rule
-    values = ", ".join(f"{entry.name} {getattr(current, entry.name)}" for entry in fields(current))
+    given = {entry.name: getattr(current, entry.name) for entry in fields(current)}
+    values = ", ".join(f"{name} {'none' if value is None else value}" for name, value in given.items())
     law = "keeps the target's law" if current.lossless else "deviates from the target's law, and says how much"
     print(f"rule: {current.name}{f' ({values})' if values else ''}: {current.formula}; {law}")
     if not argument:
@@ -126,6 +141,7 @@ def kinds(talk: Talk, argument: str) -> None:
     print(f"kinds of tokens: {'shown' if talk.show_kinds else 'not shown'}")
     if not talk.show_kinds:
         return
+    talk.legend_told = True
     console = Console(highlight=False, soft_wrap=True)
     for kind, look in LOOKS.items():
         console.print(Text("  ").append(kind, style=rich_style(kind)).append(f": {look.meaning}"))
@@ -134,7 +150,6 @@ def kinds(talk: Talk, argument: str) -> None:
         answer = turns[-1].answer
         text = visible("".join(token.text for token in answer.tokens))
         console.print(KindColours().paint(answer.tokens, text))
-        console.print(legend())
 
 
 def retry(talk: Talk, argument: str) -> None:
@@ -162,7 +177,11 @@ def load(talk: Talk, argument: str) -> None:
         if not entries:
             print(f"no conversations in {talk.store.folder}")
     else:
-        loaded = talk.store.load(talk.store.find(argument).id)
+        try:
+            found = talk.store.find(argument)
+        except UsageError as error:
+            raise UsageError(error.what, error.why, "/load alone lists them, with their ids") from None
+        loaded = talk.store.load(found.id)
         loaded.settings, loaded.ctx_shift = talk.conversation.settings, talk.conversation.ctx_shift
         talk.conversation = loaded
         print(f"loaded {loaded.title!r}: {len(loaded.turns)} turns; the settings stay as they are here")

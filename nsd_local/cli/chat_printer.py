@@ -26,8 +26,9 @@ class ChatPrinter(Printer):
     With the kinds of tokens shown, the text stays as it was generated. In a pipe it does too.
     """
 
-    def __init__(self, conversation: Conversation, *, show_kinds: bool) -> None:
+    def __init__(self, conversation: Conversation, *, show_kinds: bool, legend: bool = True) -> None:
         super().__init__(stream=True, show_kinds=show_kinds)
+        self._legend = legend
         self._conversation = conversation
         self._splits = self.colours is None and self.out.is_terminal
         self._splitter: ReasoningSplitter | None = None
@@ -54,6 +55,8 @@ class ChatPrinter(Printer):
         for piece in self._splitter.flush() if self._splitter else []:
             self._print_piece(piece)
         self._splits = False
+        if not self._legend:
+            self.colours = None  # all text is painted: only the legend is left to print
         return super()._end(result)
 
     def _print_piece(self, piece: Piece) -> None:

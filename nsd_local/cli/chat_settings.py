@@ -13,6 +13,7 @@ from nsd_local.errors import UsageError
 
 SHORT = {"k": "draft-tokens", "n": "max-tokens"}
 UNSET = ("default", "none", "off")
+RULE_PARAMETERS = ("theta", "strength", "cap", "deviation")
 
 
 def names() -> dict[str, Field[Any]]:
@@ -47,12 +48,31 @@ def changed(options: Options, name: str, value: str) -> Options:
 
 
 def described(options: Options) -> Iterator[str]:
-    """One line per setting; those that differ from the default are marked."""
+    """One line per setting, with the value that holds; those that differ from the default are marked."""
     for name, entry in names().items():
-        value = getattr(options, entry.name)
-        mark = " " if value == entry.default else "*"
-        shown = "default" if value is None else ", ".join(map(repr, value)) if isinstance(value, list) else str(value)
-        yield f"{mark} {name:<15} {shown:<10} {getattr(_typer_option(entry), 'help', '')}"
+        mark = " " if getattr(options, entry.name) == entry.default else "*"
+        yield line(mark, name, effective(options, name), getattr(_typer_option(entry), "help", ""))
+
+
+def line(mark: str, name: str, value: str, help_: str) -> str:
+    return f"{mark} {name:<15} {value:<12} {help_}"
+
+
+def effective(options: Options, name: str) -> str:
+    """The value that holds for a setting, in words where it was not given."""
+    entry = names()[SHORT.get(name, name.replace("_", "-"))]
+    value = getattr(options, entry.name)
+    if value is None and entry.name in RULE_PARAMETERS:
+        rule = options.settings().rule
+        if not hasattr(rule, entry.name):
+            return "-"
+        value = getattr(rule, entry.name)
+    if value is None:
+        told = getattr(_typer_option(entry), "show_default", None)
+        return told if isinstance(told, str) and entry.name not in RULE_PARAMETERS else "none"
+    if isinstance(value, list):
+        return ", ".join(map(repr, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _typer_option(entry: Field[Any]) -> Any:

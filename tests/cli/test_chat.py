@@ -96,13 +96,19 @@ def test_every_command(terminal: Terminal, environment: dict[str, str]) -> None:
     assert "system prompt: Be brief." in terminal.send("/system Be brief.")
     assert "max-tokens" in (settings := terminal.send("/set"))
     assert re.search(r"\* max-tokens +12", settings)
-    terminal.send("/set k 3")
+    assert re.search(r"  theta +0\.9 .*\n.*  strength +1 .*\n.*  cap +none ", settings.replace("\r", ""))
+    assert "default" not in settings
+    assert re.search(r"  ctx-shift +off +On lets the oldest turns go", settings)
+    assert "k 3" in terminal.send("/set k 3").splitlines()
+    assert "theta 0.9" in terminal.send("/set theta default").splitlines()
+    assert "ctx-shift off" in terminal.send("/set ctx-shift off").splitlines()
     assert re.search(r"\* draft-tokens +3", terminal.send("/set"))
     assert "needs a value" in terminal.send("/set theta")
     assert "Did you mean temperature?" in terminal.send("/set temperatur 1")
     assert "takes a number" in terminal.send("/set theta much")
     assert "rule: exact" in terminal.send("/rule exact")
-    assert "rule: nucleus (theta 0.9" in terminal.send("/rule nucleus")
+    assert re.search(r"  theta +- ", terminal.send("/set"))  # which this rule does not have
+    assert "rule: nucleus (theta 0.9, strength 1.0, cap none)" in terminal.send("/rule nucleus")
 
     first = terminal.send("hello", answered=True)
     assert "12 tokens" in first
@@ -119,7 +125,9 @@ def test_every_command(terminal: Terminal, environment: dict[str, str]) -> None:
     kinds = terminal.send("/kinds")
     assert "kinds of tokens: shown" in kinds
     assert "nucleus: drafted" in kinds
-    assert "12 tokens" in terminal.send("more", answered=True)
+    more = terminal.send("more", answered=True)
+    assert "12 tokens" in more
+    assert "recovered" not in more  # the legend was told
     assert "not shown" in terminal.send("/kinds off")
     assert "taken back: more" in terminal.send("/undo")
 
@@ -129,7 +137,10 @@ def test_every_command(terminal: Terminal, environment: dict[str, str]) -> None:
     assert "2 turns  A title" in terminal.send("/load")
     assert "loaded 'A title': 2 turns" in terminal.send("/load a ti")
     assert "conversation: 2 answers, 24 tokens" in terminal.send("/stats")
-    assert "There is no command /helo. Did you mean /help?" in terminal.send("/helo")
+    assert "There is no conversation 'b'. /load alone lists them" in terminal.send("/load b")
+    assert "There is no command /helo. Did you mean /help? // sends" in terminal.send("/helo")
+    assert "There is no command /settings. Did you mean /set? // sends" in terminal.send("/settings")
+    assert "There is no command /nope. /help lists the commands. // sends" in terminal.send("/nope")
     assert "12 tokens" in terminal.send("//etc is a folder", answered=True)
     terminal.child.sendline("/quit")
     assert terminal.end() == 0
@@ -208,6 +219,12 @@ def test_pipe(pair: list[str], environment: dict[str, str]) -> None:
     assert "tok/s" not in done.stdout
     assert "> " not in done.stdout.splitlines()[0][:2]
     assert done.stdout.strip()
+
+
+def test_the_legend_is_told_once(pair: list[str], environment: dict[str, str]) -> None:
+    done = piped("one\ntwo\n", [*pair, "-n", "6", "--show-kinds"], environment)
+    assert done.stderr.count("6 tokens") == 2
+    assert (done.stdout + done.stderr).count("recovered") == 1
 
 
 def test_empty_input(pair: list[str], environment: dict[str, str]) -> None:
