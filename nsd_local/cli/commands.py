@@ -103,8 +103,8 @@ def _stand_in(name: str, command: Command) -> Any:
 
 def _typer_command(name: str, function: Any, command: Command) -> Any:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    about = {"short_help": command.help, "help": function.__doc__ or command.help, "rich_help_panel": command.panel}
-    app.command(name, cls=LeafCommand, **about)(function)
+    said = function.__doc__ or command.help
+    app.command(name, cls=LeafCommand, short_help=command.help, help=said, rich_help_panel=command.panel)(function)
     return get_command(app)
 
 

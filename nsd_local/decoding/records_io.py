@@ -72,7 +72,7 @@ def read_recordings(path: Path) -> list[Recording]:
             else:
                 recordings[-1][1].append(round_from_dict(data))
         except UsageError as error:
-            raise UsageError(f"{path.name}, line {number}: {error}") from error
+            raise UsageError(f"{path.name}, line {number}: {error.what}", error.why, error.do) from error
     if not recordings:
         raise UsageError(f"{path.name} holds no rounds")
     return [Recording(about, tuple(rounds)) for about, rounds in recordings]
