@@ -23,6 +23,7 @@ from nsd_local.catalog.disk import free_bytes
 from nsd_local.errors import NsdError
 
 GIB = 2**30
+MEMORY = (("total", "total"), ("free", "available"))
 Sheet = dict[str, Any]
 Sections = list[tuple[str, list[tuple[str, str]]]]  # (title, [(label, text)])
 
@@ -40,6 +41,9 @@ def examine() -> Sheet:
         "folders": _folders(),
         "models": _models(),
     }
+    for device in report["llama_cpp"].get("devices", ()):
+        if device["kind"] == "cpu":  # llama.cpp calls free what the files' cache could not give back, too
+            device.update({key: report["machine"][f"memory_{name}"] for key, name in MEMORY})
     report["problems"] = problems + _advice(report)
     return report
 
@@ -54,14 +58,15 @@ def _attempt(name: str, look: Callable[[], Sheet], problems: list[str]) -> Sheet
 
 
 def _machine() -> Sheet:
-    memory = psutil.virtual_memory()
+    from nsd_local.engine.memory_free import available_memory
+
     return {
         "system": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
         "physical_cores": psutil.cpu_count(logical=False),
         "logical_cores": psutil.cpu_count(),
-        "memory_total": memory.total,
-        "memory_available": memory.available,
+        "memory_total": psutil.virtual_memory().total,
+        "memory_available": available_memory(),
     }
 
 
@@ -82,7 +87,7 @@ def _llama_cpp() -> Sheet:
     return {
         "version": library.llama_version(),
         "gpu_offload": library.supports_gpu(),
-        "features": library.system_info(),
+        "features": library.system_info().strip(" |"),
         "devices": [
             {"name": one.name, "kind": one.kind, "description": one.description, "total": one.total, "free": one.free}
             for one in devices()
@@ -94,7 +99,13 @@ def _gpu_build() -> Sheet:
     from nsd_local.engine.devices import install_line
 
     line = install_line()
-    return {"backend": line.backend, "reason": line.reason, "command": _with_this_python(line.command)}
+    command = _with_this_python(line.command)
+    found = {"backend": line.backend, "reason": line.reason, "command": command}
+    if line.backend == "CPU":
+        plain = command.partition('" ')[2] if command.startswith("CMAKE_ARGS") else command
+        flag = 'CMAKE_ARGS="-DGGML_CUDA=on" ' if sys.platform != "win32" else '$env:CMAKE_ARGS="-DGGML_CUDA=on"; '
+        found["for_a_gpu"] = f"{flag}{plain}, or with -DGGML_METAL=on on a Mac"
+    return found
 
 
 def _with_this_python(command: str) -> str:
@@ -121,9 +132,21 @@ def _models() -> list[Sheet]:
             "bytes": record.size,
             "trust": record.trust,
             "files": [str(path) for path in record.paths],
+            "memory": _memory(record.paths[0]),
         }
         for record in Store().records()
     ]
+
+
+def _memory(path: Path) -> str:
+    """What kind of memory a model has, from the header of its file; empty where that cannot be read."""
+    try:
+        from nsd_local.engine.estimate import memory_kind
+        from nsd_local.engine.gguf_file import read_gguf
+
+        return memory_kind(read_gguf(path))
+    except (NsdError, ImportError, OSError):
+        return ""
 
 
 def _advice(report: Sheet) -> list[str]:
@@ -147,13 +170,20 @@ def sections(report: Sheet | None = None) -> Sections:
     """The report in words, in titled tables; rows with nothing to say are left out."""
     report = examine() if report is None else report
     llama, build, folders = report["llama_cpp"], report["gpu_build"], report["folders"]
-    models = [(model["name"], f"{model['bytes'] / 1e9:.2f} GB, {model['files'][0]}") for model in report["models"]]
+    models = [
+        row
+        for model in report["models"]
+        for row in (
+            (model["name"], f"{model['bytes'] / 1e9:.2f} GB, {model['files'][0]}"),
+            ("", f"memory {model['memory']}" if model["memory"] else ""),
+        )
+    ]
     problems = [(f"{n}.", problem) for n, problem in enumerate(report["problems"], 1)]
     tables: Sections = [
         ("Installation", _installation(report)),
         ("Machine", _machine_rows(report["machine"])),
         ("Devices", [(device["name"], _device(device)) for device in llama.get("devices", ())]),
-        ("Build for this machine", [("backend", _build_words(build)), ("install", build.get("command", ""))]),
+        ("Build for this machine", _build_rows(build, llama)),
         (
             "Folders",
             [
@@ -190,8 +220,11 @@ def _machine_rows(machine: Sheet) -> list[tuple[str, str]]:
     ]
 
 
-def _build_words(build: Sheet) -> str:
-    return str(build.get("error") or f"{build['backend']}: {build['reason']}")
+def _build_rows(build: Sheet, llama: Sheet) -> list[tuple[str, str]]:
+    words = str(build.get("error") or f"{build['backend']}: {build['reason']}")
+    done = build.get("backend") == "CPU" and "error" not in llama
+    install = "nothing needs to be done" if done else build.get("command", "")
+    return [("backend", words), ("install", install), ("for a GPU", build.get("for_a_gpu", ""))]
 
 
 def _device(device: Sheet) -> str:

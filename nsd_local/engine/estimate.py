@@ -74,6 +74,19 @@ def state_bytes(file: GgufFile) -> int:
     return 4 * sum(layer.state for layer in layers(file))
 
 
+def memory_kind(file: GgufFile) -> str:
+    """What the header tells of going back, in the words of `MemoryVerdict`; llama.cpp decides it for a context."""
+    found = layers(file)
+    recurrent = [layer for layer in found if layer.state]
+    if recurrent:
+        kind = "hybrid" if any(layer.keys for layer in found) else "recurrent"
+        return f"{kind}: going back takes a saved state, {state_bytes(file) / 2**20:,.1f} MiB each"
+    if any(layer.windowed for layer in found):
+        window = file.integer("attention.sliding_window")
+        return f"window: sliding window of {window:,} tokens; with all tokens kept, any number can be taken back"
+    return "plain: any number of tokens can be taken back"
+
+
 def compute_bytes(file: GgufFile, n_ctx: int, n_ubatch: int, outputs: int, flash_attention: bool) -> int:
     """Bytes of the buffers for computing: attention scores (without flash attention), activations, logits."""
     scores = 0 if flash_attention else score_bytes(file, n_ctx, n_ubatch)
