@@ -61,7 +61,7 @@ def _warnings(target: Model, draft: Model) -> list[str]:
 
 def _refused(target: Model, draft: Model, rule: str, ours: str, theirs: str) -> PairError:
     return PairError(
-        f"{draft.name} cannot draft for {target.name}",
+        f"{draft.path.name} cannot draft for {target.path.name}",
         f"the {rule} differs: target {ours}, draft {theirs}",
         _DO,
     )

@@ -41,6 +41,7 @@ def test_a_model_can_draft_for_itself(tiny_target, tiny_draft):
 
 def test_another_vocabulary_is_refused_with_both_sizes(tiny_target, tiny_model):
     reason = refusal(tiny_target, tiny_model(Tiny(n_vocab=320 + 129)))
+    assert f"cannot draft for {tiny_target.name}. " in reason  # the file's name, not what its header says
     assert "size" in reason
     assert "320" in reason
     assert "449" in reason
