@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from nsd_local.catalog.catalog import Catalog, load_catalog
-from nsd_local.catalog.entry import Entry, Pair
+from nsd_local.catalog.entry import Entry, Pair, PypiSource
 from nsd_local.catalog.find import find
 from nsd_local.catalog.pull import remove
 from nsd_local.catalog.reporter import Silent
@@ -22,6 +22,10 @@ from nsd_local.cli.pull import entries_of, verification_of
 from nsd_local.cli.reporter import reporter
 from nsd_local.errors import UsageError
 
+INDEX_IS_SAFE = (
+    "packages of the index are only unpacked, never installed or run, and the SHA-256 of the joined file is checked "
+    "before anything loads it"
+)
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
@@ -45,7 +49,8 @@ def list_models(
         return
     _print_pairs(catalog, here, local)
     _print_models(catalog, here, local)
-    print(f"\nFolder: {store.folder}", file=sys.stderr)
+    star = "* is on this machine, its bytes verified. " if here else ""
+    print(f"\n{star}Folder: {store.folder}", file=sys.stderr)
 
 
 def _print_pairs(catalog: Catalog, here: dict[str, Record], local: bool) -> None:
@@ -152,6 +157,7 @@ def _entry_sheet(entry: Entry, catalog: Catalog) -> dict[str, str]:
         "licence": entry.licence,
         "sources": ", then ".join(str(source) for source in entry.sources),
         "bytes": verification_of(entry),
+        **_optional("why that is safe", INDEX_IS_SAFE if any(isinstance(s, PypiSource) for s in entry.sources) else ""),
     }
     draft = catalog.draft_for(entry.name)
     sheet.update(_optional("recommended draft", draft.name if draft else ""))

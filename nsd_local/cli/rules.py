@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
+import textwrap
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from nsd_local.verification.rules import RULES, parameters
+
+FLAGS = (("lossless", "lossless"), ("at T = 0", "works_at_temperature_0"))
+INDENT: dict[str, Any] = {
+    "initial_indent": "    ",
+    "subsequent_indent": "    ",
+    "break_long_words": False,
+    "break_on_hyphens": False,
+}
 
 
 def rules(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
@@ -28,10 +36,16 @@ def rules(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON d
     if as_json:
         print(json.dumps(rows))
         return
-    table = Table("rule", "lossless", "at T = 0", "formula", "parameters", "source", box=None, pad_edge=False)
+    width = shutil.get_terminal_size().columns
     for row in rows:
-        given = ", ".join(f"{key}={'none' if value is None else value}" for key, value in row["parameters"].items())
-        flags = ["yes" if row[key] else "no" for key in ("lossless", "works_at_temperature_0")]
-        table.add_row(row["name"], *flags, row["formula"], given, row["source"])
-    Console(highlight=False, markup=False).print(table)
-    print("\nChoose one with --rule NAME, its parameters with --rule NAME:key=value,key=value.")
+        print("\n".join(lines(row, width)))
+    print("\nA lossless rule keeps the target's law. At T = 0, no means: it matches greedily.")
+    print("Choose one with --rule NAME or --rule NAME:key=value,key=value.")
+
+
+def lines(row: dict[str, Any], width: int) -> list[str]:
+    """A rule in two or three lines of 80: name, flags and parameters; then formula and source. Nothing is cut."""
+    flags = "  ".join(f"{said} {'yes' if row[key] else 'no':<3}" for said, key in FLAGS)
+    given = ", ".join(f"{key}={'none' if value is None else value}" for key, value in row["parameters"].items())
+    rest = textwrap.wrap(f"{row['formula']} · {row['source']}", width - 1, **INDENT)
+    return [f"{row['name']:<14}  {flags}  {given}".rstrip(), *rest]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from nsd_local.verification.rules import RULES, parameters
 from tests.catalog.standin_hub import StandInHub, serving
 from tests.cli.conftest import Run
 
@@ -38,7 +40,9 @@ def test_pull_list_show_rm(hub: StandInHub, nsd_local: Run) -> None:
 
     (row,) = json.loads(nsd_local("list", "--local", "--json").stdout)["models"]
     assert (row["name"], row["here"], row["trust"], row["files"]) == (SPEC, True, "hub", [str(path)])
-    assert f"*  {SPEC}" in nsd_local("list").stdout
+    listed = nsd_local("list")
+    assert f"*  {SPEC}" in listed.stdout
+    assert "* is on this machine" in listed.stderr
 
     (sheet,) = json.loads(nsd_local("show", SPEC, "--json").stdout)
     assert sheet["here"] == str(path)
@@ -68,6 +72,25 @@ def test_list_knows_the_whole_catalog(nsd_local: Run) -> None:
     assert "qwen2.5-coder-1.5b+0.5b (default)" in said.stdout
     assert "*" not in said.stdout
     assert nsd_local("list", "--local").stdout.count("qwen") == 0
+
+
+def test_show_says_why_the_package_index_is_safe(nsd_local: Run) -> None:
+    assert "never installed or run" in nsd_local("show", "qwen2.5-coder-0.5b-instruct").stdout
+    assert "never installed or run" not in nsd_local("show", "qwen3-8b").stdout
+
+
+def test_rules_fit_a_terminal_of_80_columns(nsd_local: Run) -> None:
+    said = nsd_local("rules", COLUMNS="80").stdout
+    blocks = [block for block in re.split(r"\n(?=\S)", said.split("\n\n")[0]) if block]
+    assert len(blocks) == len(RULES)
+    for block, (name, rule) in zip(blocks, RULES.items(), strict=True):
+        lines = block.splitlines()
+        assert 2 <= len(lines) <= 3
+        assert max(map(len, lines)) <= 80
+        assert lines[0].split()[0] == name
+        told = " ".join(block.split())
+        for part in (rule.formula, rule.source, *(f"{key}=" for key in parameters(rule))):
+            assert part in told
 
 
 def test_show_tells_of_a_pair(nsd_local: Run) -> None:
