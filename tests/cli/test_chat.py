@@ -243,7 +243,7 @@ def test_full_context_does_not_end_the_chat(pair: list[str], environment: dict[s
     arguments = [*pair, "--ctx", "256", "-n", "6"]
     done = piped("x" * 400 + "\nhello\n", arguments, environment)
     assert done.returncode == 0
-    assert "the context holds 256" in done.stderr
+    assert "The context holds 256" in done.stderr
     assert len(re.findall("^6 tokens", done.stderr, re.MULTILINE)) == 1
     lines = "".join(f"{'y' * 60} {i}\n" for i in range(6))
     shifted = piped(lines, [*arguments, "--ctx-shift"], environment)

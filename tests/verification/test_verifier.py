@@ -225,8 +225,8 @@ def test_broken_logits_are_refused_and_the_next_round_works() -> None:
     ("change", "says"),
     [
         ({"draft_tokens": np.array([0, 1, 2, 3, 24], np.int32)}, "outside the vocabulary"),
-        ({"draft_tokens": np.array([0, 1, 2, 3], np.int32)}, "target logits"),
-        ({"draft_logits": np.zeros((5, 23), np.float32)}, "draft logits"),
+        ({"draft_tokens": np.array([0, 1, 2, 3], np.int32)}, "Target logits"),
+        ({"draft_logits": np.zeros((5, 23), np.float32)}, "Draft logits"),
         ({"u_accept": np.zeros(4)}, "uniforms"),
     ],
 )
