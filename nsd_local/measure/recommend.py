@@ -19,9 +19,7 @@ SHARE = 0.8  # of the memory that a pair may take
 GPU_ROW, CPU_ROW = 0.05, 0.6
 LENGTHS = range(1, 9)
 SMALLEST = 50_000_000  # bytes of a target whose calibration says something about real ones: smaller ones fit a cache
-_SPEEDS = (
-    "Its tokens per second follow from the size of its target and the measured time per byte; below 3 it is too slow."
-)
+_SPEEDS = "Its tokens per second follow from its target's size and the measured time per byte; below 3 is too slow."
 LEGIBLE = 3.0  # tokens per second; a slower answer is not worth waiting for
 
 
@@ -101,7 +99,7 @@ def _order(one: Recommendation, size: int) -> tuple[bool, bool, float, float]:
 
 
 def checking(machine: Machine, calibrations: Sequence[Calibrated] = ()) -> Checking:
-    """From the calibrations of this machine with real models, the median at each width; assumed where there are none."""
+    """From the calibrations of this machine with real models, the median at each width; assumed without any."""
     row = GPU_ROW if machine.gpu else CPU_ROW
     price = {k + 1: 1.0 + row * k for k in LENGTHS}
     real = [one for one in calibrations if one.size >= SMALLEST]
