@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from nsd_local import checks
 from nsd_local.chat.message import Message
 from nsd_local.chat.template import Template
 from nsd_local.decoding.decoder import Decoder, never
@@ -75,14 +76,16 @@ class Engine:
         raise RuntimeError("the stream of events ended without Finished")
 
     def tokens(self, prompt: Prompt, *, raw: bool = False, system: str | None = None) -> list[int]:
-        """The token ids that a prompt stands for."""
+        """The token ids that a prompt stands for. Raises UsageError for what is no prompt."""
         if isinstance(prompt, str):
             if raw:
                 return self.target.tokenize(prompt, special=True, add_bos=True)
             prompt = [Message("user", prompt)]
         messages = [part for part in prompt if isinstance(part, Message)]
         if not messages:
-            return [part for part in prompt if isinstance(part, int)]
+            return [checks.as_whole("a token id", part) for part in prompt]
+        if len(messages) < len(prompt):
+            raise UsageError("A prompt is a text, a list of messages, or a list of token ids", "", "Do not mix them")
         return self.template.tokens([Message("system", system), *messages] if system is not None else messages)
 
     def _answer(self, tokens: Sequence[int], settings: Settings, cancelled: Callable[[], bool]) -> Iterator[Event]:

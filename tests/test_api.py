@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nsd_local
@@ -40,6 +41,13 @@ def test_a_text_is_one_message_of_the_user(pair):
     )
     assert pair.tokens("Hello", raw=True) == pair.target.tokenize("Hello", special=True, add_bos=True)
     assert pair.tokens([1, 2, 3]) == [1, 2, 3]
+
+
+def test_nothing_of_a_prompt_is_dropped_silently(pair):
+    assert pair.tokens(np.array([1, 2])) == [1, 2]
+    for wrong in ([1, 2.5], ["a"], [True], [-1], [Message("user", "Hello"), 5]):
+        with pytest.raises(UsageError):
+            pair.tokens(wrong)
 
 
 def test_what_is_loaded_is_described(pair):

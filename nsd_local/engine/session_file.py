@@ -206,7 +206,7 @@ def _match(
         identity = _identity(context)
         for key, text in _WHAT.items():
             if part.get(key) != identity[key]:
-                why = f"the {part['role']}'s {key} differs: {part.get(key)} there, {identity[key]} here"
+                why = _difference(part["role"], key, part.get(key), identity[key])
                 raise SessionError(f"The session {path} {text}", why, "Start a new one, or load what it was made with")
         if part["tokens"] > context.n_ctx:
             why = f"it holds {part['tokens']:,} tokens, the context {context.n_ctx:,}"
@@ -230,6 +230,16 @@ def _check_digest(path: Path, file: BinaryIO) -> None:
     if file.read(_DIGEST) != digest.digest():
         raise SessionError(f"The session {path} is damaged", "its checksum is wrong")
     file.seek(here)
+
+
+def _difference(role: str, key: str, there: Any, here: Any) -> str:
+    if key != "model":
+        return f"the {role}'s {key} differs: {there} there, {here} here"
+    told = there if isinstance(there, list) and len(there) == len(here) else [None] * len(here)
+    names = [
+        name for name, a, b in zip(("size", "header", "weights", "LoRA adapters"), told, here, strict=True) if a != b
+    ]
+    return f"the {role} differs from it in: {', '.join(names)}"
 
 
 def _check_tokens(path: Path, file: BinaryIO, wanted: list[tuple[dict[str, Any], Context | None]]) -> None:

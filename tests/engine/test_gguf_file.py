@@ -88,7 +88,7 @@ def test_a_file_that_ends_within_its_header(tmp_path, tiny_target):
     path = tmp_path / "short.gguf"
     for end in (30, 1_000, fields(whole)[1] - 1):
         path.write_bytes(whole[:end])
-        assert f"its header ends early, at byte {end:,}" in refused(path)
+        assert f"Its header ends early, at byte {end:,}" in refused(path)
 
 
 def test_one_missing_byte_is_noticed(tmp_path, tiny_target):
