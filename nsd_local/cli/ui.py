@@ -38,7 +38,7 @@ def ui(
         str, typer.Option("--host", help="Address to listen on; others than this machine need a password.")
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option("--port", help="Port to listen on.", show_default="7860 or higher")
+        int | None, typer.Option("--port", help="Port to listen on.", show_default="7860 or higher; 0 takes any")
     ] = None,
     password: Annotated[
         str | None, typer.Option("--password", envvar="NSD_LOCAL_PASSWORD", help="Asked for before the page is shown.")
@@ -46,9 +46,10 @@ def ui(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
 ) -> None:
     """Talk in a local web page that shows which tokens were kept, why, and how fast. Ctrl-C ends."""
-    from nsd_local.ui.launch import check_address  # Gradio takes a second to import
+    from nsd_local.ui.launch import check_address, check_port  # Gradio takes a second to import
 
     check_address(host, password)
+    check_port(host, port)
     from nsd_local.ui.app import App
     from nsd_local.ui.choice import Choice
     from nsd_local.ui.launch import serve

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -39,6 +40,20 @@ def test_another_address_without_a_password_is_refused(tmp_path: Path, host: str
     said, _ = process.communicate(timeout=120)
     assert process.returncode == 2
     assert "--password" in said
+
+
+@pytest.mark.parametrize(("port", "told"), [("70000", "0..65535"), ("-1", "0..65535"), (None, "is in use")])
+def test_a_port_that_cannot_be_had_is_refused_before_loading(tmp_path: Path, port: str | None, told: str) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = port or str(other.getsockname()[1])
+        process = command(tmp_path, "-m", "no such model", "--port", taken)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert taken in said
+    assert told in said
+    assert "no such model" not in said
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent Ctrl-C there without its console")

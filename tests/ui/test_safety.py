@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -100,6 +102,31 @@ def test_what_a_person_types_is_shown_and_not_executed(seeded: Server, open_page
     text = chat.questions.inner_text().replace("\u2060", "")
     assert text == "<script>window.hacked = 5</script> <b>x</b> 🙂 中文"
     assert chat.page.evaluate("window.hacked") is None
+
+
+def fetch(url: str, **headers: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_the_page_is_ours_and_names_no_other_site(seeded: Server) -> None:
+    status, html = fetch(seeded.url)
+    assert status == 200
+    head = html.split("<script>window.gradio_config")[0]
+    assert head.count("<title>nsd-local</title>") == 1
+    for foreign in ("og:", "twitter:", "Click to try", "gradio.app", "githubusercontent"):
+        assert foreign not in head
+
+
+def test_a_foreign_name_of_this_machine_is_refused(seeded: Server) -> None:
+    port = seeded.url.rstrip("/").rsplit(":", 1)[1]
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "localhost"):
+        assert fetch(seeded.url, Host=host)[0] == 200, host
+    for host in (f"evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example"):
+        assert fetch(seeded.url, Host=host) == (400, "Invalid host header"), host
 
 
 def test_every_response_forbids_foreign_content(seeded: Server, open_page: Opens) -> None:
