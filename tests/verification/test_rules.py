@@ -230,8 +230,8 @@ def test_every_rule_can_be_named_and_listed() -> None:
     ("text", "says"),
     [
         ("nukleus", "Choose one of exact, block"),
-        ("exact:theta=1", "it has none"),
-        ("lenience:x=1", "it has l"),
+        ("exact:theta=1", "It has none"),
+        ("lenience:x=1", "It has l"),
         ("lenience:l", "key=value"),
         ("lenience:l=much", "must be a number"),
         ("topk:n=1.5", "whole number"),
