@@ -61,14 +61,13 @@ class App:
             desk = part("desk", value={"conversation": "", "version": 0}, serves=functions)
             with gr.Tabs(elem_id="pages"):
                 with gr.Tab("Chat", id="chat"):
-                    chat = ChatPage(self.talk, self.tabs, desk, self.base)
+                    ChatPage(self.talk, self.tabs, desk, self.base, blocks)
                 with gr.Tab("Race", id="race"):
                     race = RacePage(self.races, self.memory)
                 with gr.Tab("Doctor", id="doctor") as tab:
                     doctor = DoctorPage(self.session)
             race.wire()
             doctor.wire(tab)
-            chat.on_load(blocks)
             quiet: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
             desk.act(self._act, None, None, **quiet)
             blocks.unload(self._closed)

@@ -156,9 +156,9 @@ class Controls:
                 value = read(name, value)
                 replace(self.memory.now, **{name: value}).settings()
             except UsageError as error:
-                return gr.skip(), gr.Markdown(f"**Not used:** {error}", visible=True)
+                return gr.skip(), gr.update(value=f"**Not used:** {error}", visible=True)
             now = self.memory.change(**{name: value})
-            return gr.Dropdown(value=now.preset, info=_about(now.preset)), gr.Markdown(visible=False)
+            return gr.update(value=now.preset, info=_about(now.preset)), gr.update(visible=False)
 
         return remember
 
@@ -166,7 +166,7 @@ class Controls:
         if preset in PRESETS:
             self.memory.change(**PRESETS[preset][1])
         now = self.memory.now.preset
-        return [*self.values(), gr.Dropdown(value=now, info=_about(now))]
+        return [*self.values(), gr.update(value=now, info=_about(now))]
 
     def values(self) -> list[Any]:
         """The remembered values in the order of `fields`, as their widgets take them."""

@@ -73,7 +73,7 @@ class Picker:
         return f"Not offered as drafts for this model:\n{lines}"
 
     def _offer(self, model: str) -> tuple[Any, str]:
-        return gr.Dropdown(choices=self._drafts(model), value=AUTOMATIC), self._refused(model)
+        return gr.update(choices=self._drafts(model), value=AUTOMATIC), self._refused(model)
 
     def _load(self, model: str, draft: str, ctx: str) -> None:
         if ctx.strip() and not ctx.strip().isdigit():

@@ -21,6 +21,7 @@ class Tab:
     conversation: str = ""
     view: int = 0
     version: int = 0  # grows with every change of what the page shows; its script compares it
+    busy: bool = False  # the page was told that an answer is under way
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -36,11 +37,11 @@ class Tab:
             if held:
                 self._turn.release()
 
-    def place(self, *, changed: bool = False) -> dict[str, object]:
-        """What the page's script needs to know."""
-        if changed:
-            self.version += 1
-        return {"conversation": self.conversation, "version": self.version}
+    def place(self, *, busy: bool, said: str) -> dict[str, object]:
+        """What the page's script needs to know of a page that has turned: is an answer under way, what to put back."""
+        self.version += 1
+        self.busy = busy
+        return {"conversation": self.conversation, "version": self.version, "busy": busy, "said": said}
 
 
 class Tabs:

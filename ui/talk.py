@@ -11,6 +11,7 @@ from typing import Any
 
 from nsd_local.api import Engine
 from nsd_local.chat.conversation import Conversation
+from nsd_local.chat.reasoning import opened_by
 from nsd_local.chat.store import Store
 from nsd_local.chat.turn import Turn, title_of
 from nsd_local.decoding.events import Event, Finished
@@ -32,6 +33,7 @@ class Answering(Job):
         super().__init__(tab, conversation.title, run, Live())
         self.conversation = conversation
         self.said = said  # what goes back into the input if it fails
+        self.opened = ""  # the reasoning tag that the prompt leaves open
         self.pace = 0.0  # seconds between two updates that the slowest page asks for
 
 
@@ -177,17 +179,18 @@ class Talk:
                 for i, event in enumerate(stream(engine, job.cancelled)):
                     if i == 0:
                         self.save(conversation)  # the question is safe whatever happens now
+                        answering.opened = opened_by(engine.template.render(conversation.messages))
                     job.live.feed(event)
                     if isinstance(event, Finished):
                         self.speeds.learn(target.description, event.result, "measured in a plain answer")
             finally:
                 self._finish(conversation, job.live, piece)
 
-        job = Answering(tab, conversation, said, run)
+        answering = Answering(tab, conversation, said, run)
         with self._lock:
-            self._last[conversation.id] = job
-        self.session.submit(job)
-        return job
+            self._last[conversation.id] = answering
+        self.session.submit(answering)
+        return answering
 
     def _finish(self, conversation: Conversation, live: Live, piece: Callable[[int], str]) -> None:
         """Keeps the answer on disk. In memory, and in the conversation's file, its records do not stay."""

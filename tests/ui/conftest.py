@@ -205,7 +205,7 @@ class ChatPage:
 
     def rest(self) -> None:
         """Waits until nothing is being written."""
-        expect(self.stop_button).to_have_count(0)
+        expect(self.stop_button).to_be_hidden()
         expect(self.send_button).to_be_visible()
 
     def new(self) -> None:

@@ -79,12 +79,23 @@ window.nsd = (() => {
         for (const part of Object.values(parts)) part.moved?.(place);
       }
       poll.place = { ...place };
+      document.body.dataset.busy = place.busy ? "yes" : "";
+      if (place.said) putBack(place.said);
       document.body.dataset.version = place.version; // tells tests and the curious that the page has turned
       ask();
     };
     watch("value", moved);
     moved();
     document.addEventListener("visibilitychange", () => { if (!document.hidden) ask(); });
+  }
+
+  /** Puts text into the message box, as if it were typed. */
+  function putBack(text) {
+    const box = document.querySelector("#ask textarea");
+    if (!box || box.value) return; // never over what a person is writing
+    box.value = text;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    box.focus();
   }
 
   const on = (listen) => listeners.push(listen);

@@ -1,0 +1,206 @@
+"""What the chat page's widgets call: each action gives the values that its outputs take.
+
+Every action is followed by `stream` (the growing text, if an answer is under way) and `rest` (the page as it is once
+the answer is whole). Values are plain wherever possible: Gradio keeps a component for each property update.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from nsd_local.chat.conversation import Conversation
+from nsd_local.errors import NsdError, UsageError
+
+from . import attachments
+from .bubbles import Bubble, answer, bubbles, question
+from .markup import unmark
+from .tabs import Tab, Tabs
+from .talk import Answering, Talk
+
+FASTEST_S = 0.1  # at most ten updates a second
+PATIENCE = 20.0  # an update may cost a twentieth of the time between two: slower pages are updated less often
+EMPTY = {"text": "", "files": []}
+Page = tuple[list[Bubble], dict[str, Any], Any]  # transcript, place, list of conversations
+Whole = tuple[list[Bubble], dict[str, Any], Any, str, str]  # and title, system prompt
+
+
+class ChatActions:
+    """Actions on the conversation that a tab shows."""
+
+    def __init__(self, talk: Talk, tabs: Tabs) -> None:
+        self.talk, self.tabs = talk, tabs
+
+    # Which conversation is shown
+
+    def load(self, request: gr.Request) -> Whole:
+        return self._open(self.tabs.of(request.session_hash), self._latest())
+
+    def new(self, request: gr.Request) -> Whole:
+        return self._open(self.tabs.of(request.session_hash), self.talk.create())
+
+    def choose(self, key: str, request: gr.Request) -> Whole:
+        conversation = self.talk.get(key)
+        if conversation is None:
+            gr.Warning("This conversation is gone.")
+        return self._open(self.tabs.of(request.session_hash), conversation or self._latest())
+
+    def delete(self, request: gr.Request) -> Whole:
+        tab = self.tabs.of(request.session_hash)
+        self.talk.delete(tab.conversation)
+        return self._open(tab, self._latest())
+
+    def rename(self, title: str, request: gr.Request) -> Any:
+        tab = self.tabs.of(request.session_hash)
+        self.talk.rename(tab.conversation, title)
+        return self._list(tab)
+
+    def set_system(self, text: str, request: gr.Request) -> None:
+        conversation = self._current(self.tabs.of(request.session_hash))
+        if conversation.system != text:
+            conversation.system = text
+            self.talk.save(conversation)
+            self.talk.memory.change(system=text)
+
+    # What is asked
+
+    def send(self, message: dict[str, Any], request: gr.Request) -> tuple[Any, ...]:
+        """Takes a message; the input is emptied unless the message is refused."""
+        tab = self.tabs.of(request.session_hash)
+        conversation = self._current(tab)
+        try:
+            files = [attachments.read(Path(path)) for path in message.get("files") or []]
+            self.talk.ask(tab.key, conversation, attachments.attach(message.get("text") or "", files))
+        except NsdError as error:
+            gr.Warning(str(error))
+            return (*self._page(tab), message)
+        return (*self._page(tab), EMPTY)
+
+    def retry(self, event: gr.RetryData, request: gr.Request) -> Page:
+        tab = self.tabs.of(request.session_hash)
+        conversation = self._current(tab)
+        return self._try(tab, lambda: self.talk.retry(tab.key, conversation, turn_of(conversation, event.index)))
+
+    def edit(self, event: gr.EditData, request: gr.Request) -> Page:
+        tab = self.tabs.of(request.session_hash)
+        conversation = self._current(tab)
+        index = turn_of(conversation, event.index)
+        attached = attachments.detach(conversation.turns[index].user)[1]
+        text = attachments.attach(unmark(str(event.value)), attached)
+        return self._try(tab, lambda: self.talk.edit(tab.key, conversation, index, text))
+
+    def undo(self, event: gr.UndoData, request: gr.Request) -> Page:
+        """Takes a turn back; its text goes into the input."""
+        tab = self.tabs.of(request.session_hash)
+        conversation = self._current(tab)
+        said = self.talk.undo(conversation, turn_of(conversation, event.index))
+        return self._page(tab, said=attachments.detach(said)[0])
+
+    def stop(self, request: gr.Request) -> None:
+        job = self.talk.running(self.tabs.of(request.session_hash).conversation)
+        if job is not None:
+            self.talk.session.cancel(job)
+
+    # How the answer arrives
+
+    def stream(self, request: gr.Request) -> Iterator[list[Bubble]]:
+        """Feeds the page with a growing answer until it ends or the page turns to something else."""
+        tab = self.tabs.of(request.session_hash)
+        with tab.take_over() as mine:
+            job = self.talk.running(tab.conversation)
+            if job is None or tab.view != mine:  # a generator that gives nothing would empty the transcript
+                yield self._page_text(tab)
+                return
+            base = before(job)
+            seen, shown = 0, ""
+            while not job.finished.is_set():
+                seen = job.live.wait(seen, timeout=0.4)
+                if tab.view != mine:
+                    yield self._page_text(tab)
+                    return
+                text = job.live.text
+                if text != shown:
+                    start = time.perf_counter()
+                    yield [*base, *answer(text, opened=job.opened, running=True)]
+                    shown = text
+                    pause = max(FASTEST_S, PATIENCE * (time.perf_counter() - start), job.pace)
+                    job.finished.wait(min(pause, 2.0))
+
+    def rest(self, request: gr.Request) -> tuple[Any, ...]:
+        """The page after an answer: as it is kept, or as it was before if it failed."""
+        tab = self.tabs.of(request.session_hash)
+        job = self.talk.last(tab.conversation)
+        if job is None or not tab.busy or self.talk.running(tab.conversation):
+            return gr.skip(), gr.skip(), gr.skip()
+        if job.live.state != "failed":
+            return self._page(tab)
+        gr.Warning(job.live.note, duration=None)
+        return self._page(tab, said=attachments.detach(job.said)[0])
+
+    # Values
+
+    def _open(self, tab: Tab, conversation: Conversation) -> Whole:
+        tab.conversation = conversation.id
+        return (*self._page(tab), conversation.title if conversation.turns else "", conversation.system)
+
+    def _try(self, tab: Tab, start: Callable[[], Answering]) -> Page:
+        try:
+            start()
+        except NsdError as error:
+            gr.Warning(str(error))
+        return self._page(tab)
+
+    def _page(self, tab: Tab, said: str = "") -> Page:
+        """The tab's conversation as it stands. `said` goes into the input."""
+        conversation = self._current(tab)
+        job = self.talk.running(conversation.id)
+        return self._page_text(tab), tab.place(busy=job is not None, said=said), self._list(tab)
+
+    def _page_text(self, tab: Tab) -> list[Bubble]:
+        conversation = self._current(tab)
+        job = self.talk.running(conversation.id)
+        return [*before(job), *answer(job.live.text)] if job else bubbles(conversation.messages)[0]
+
+    def _list(self, tab: Tab) -> Any:
+        titles = self.talk.titles()
+        if tab.conversation not in [key for _, key in titles]:
+            titles.insert(0, ("New conversation", tab.conversation))
+        return gr.update(choices=titles, value=tab.conversation)
+
+    def _latest(self) -> Conversation:
+        titles = self.talk.titles()
+        return (self.talk.get(titles[0][1]) if titles else None) or self.talk.create()
+
+    def _current(self, tab: Tab) -> Conversation:
+        conversation = self.talk.get(tab.conversation)
+        if conversation is None:
+            conversation = self.talk.create()
+            tab.conversation = conversation.id
+        return conversation
+
+
+def before(job: Answering) -> list[Bubble]:
+    """The bubbles above a running answer. Whether the job has begun or not, its question is the last one."""
+    turns = job.conversation.turns
+    asked = job.said or (turns[-1].user if turns else "")
+    begun = bool(turns) and turns[-1].answer is None and turns[-1].user == asked
+    made: list[Bubble] = []
+    for turn in turns[:-1] if begun or not job.said else turns:
+        made += question(turn.user)
+        if turn.answer is not None and turn.answer.text:
+            made += answer(turn.answer.text, opened=turn.answer.opened)
+    return made + question(asked)
+
+
+def turn_of(conversation: Conversation, index: Any) -> int:
+    """The turn that the bubble with this index belongs to."""
+    bubble = index[0] if isinstance(index, (list, tuple)) else int(index)
+    owners = bubbles(conversation.messages)[1]
+    if not 0 <= bubble < len(owners):
+        raise UsageError("This message is no longer there", "", "Reload the page")
+    asked = [i for i, message in enumerate(conversation.messages) if message.role == "user"]
+    return sum(i <= owners[bubble] for i in asked) - 1
