@@ -76,14 +76,15 @@ class Acceptance:
     LEAD = 1.25  # the short memory must predict this much better (squared error)
     SLACK = 0.004  # and by this much
     WORTH = 8.0  # observations that the typical acceptance of an entropy class is worth
-    KEEP_CLASS = 0.96  # weight of the past per observation of the same entropy class
-    FADE_CLASS = 0.995  # and per round, so that a class which is avoided gets another chance
+    DOUBT = 2.0  # missed drafts that it takes to question TYPICAL
+    KEEP_CLASS = 0.98  # weight of the past per observation of the same entropy class
+    FADE_CLASS = 0.95  # and per round, so that a class which is avoided gets another chance
     FADE = 0.92  # per round in which this proposer was not tried: how fast the short memory goes stale
 
     def __init__(self) -> None:
         self._long, self._short = Memory(self.LONG), Memory(self.SHORT)
-        # per entropy class: sum of kept, weight
-        self._classes = [[self.WORTH * kept, self.WORTH] for kept in TYPICAL]
+        self._classes = [[0.0, 0.0] for _ in TYPICAL]  # per entropy class: sum of kept, weight
+        self._missed, self._typically_missed = self.DOUBT, self.DOUBT  # not kept: observed, and by TYPICAL
 
     def at(self, position: int) -> float:
         """Acceptance probability at `position`, given that the drafts before it were kept."""
@@ -91,8 +92,11 @@ class Acceptance:
 
     def knowing(self, position: int, entropy: float) -> float:
         """The same, q's entropy there being known (in nats)."""
-        total, weight = self._classes[bisect_right(EDGES, entropy)]
-        return _clip((total + self.at(position)) / (weight + 1.0))
+        i = bisect_right(EDGES, entropy)
+        total, weight = self._classes[i]
+        # Another rule, draft or text misses about in proportion at every entropy.
+        typical = _clip(1.0 - (1.0 - TYPICAL[i]) * self._missed / self._typically_missed)
+        return _clip((total + self.WORTH * typical + self.at(position)) / (weight + self.WORTH + 1.0))
 
     def expected(self, k: int) -> list[float]:
         """Entry i: expected number of emitted tokens of a round that drafts i tokens, for i = 0..k."""
@@ -112,8 +116,11 @@ class Acceptance:
         for cell in self._classes:
             cell[0], cell[1] = self.FADE_CLASS * cell[0], self.FADE_CLASS * cell[1]
         for value, entropy in zip(kept, entropies, strict=False):
-            cell = self._classes[bisect_right(EDGES, entropy)]
+            i = bisect_right(EDGES, entropy)
+            cell = self._classes[i]
             cell[0], cell[1] = self.KEEP_CLASS * cell[0] + value, self.KEEP_CLASS * cell[1] + 1.0
+            self._missed = self.KEEP_CLASS * self._missed + 1.0 - value
+            self._typically_missed = self.KEEP_CLASS * self._typically_missed + 1.0 - TYPICAL[i]
         positions = list(kept)
         if refused and len(entropies) > len(kept):
             positions.append(self.knowing(len(kept), entropies[len(kept)]))

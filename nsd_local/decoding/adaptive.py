@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nsd_local.decoding.acceptance import Acceptance, chances
-from nsd_local.decoding.breakeven import SURE, break_even
+from nsd_local.decoding.breakeven import SURE, break_even, expected_tokens
 from nsd_local.decoding.controller import ANY_OFFER, Choice
 from nsd_local.decoding.costs import Costs
 from nsd_local.decoding.pace import GUESS_STEP, Pace
@@ -67,6 +67,7 @@ class Adaptive:
         self._probing: dict[str, Probing] = {}
         self._tally = Tally()
         self._off = ""  # why the last round was plain
+        self._hoped = 0.0
         self._enter(PLAIN, (), 0, 0.0)
 
     def reads(self, offers: Sequence[Offer], context: int, tokens: int | None) -> bool:
@@ -111,8 +112,6 @@ class Adaptive:
         self._asking.add(self._plan.source)
         del self._entropies[position:]
         self._entropies.append(entropy)
-        if self._plan.probe:
-            return Go.ON
         acceptance, pace, context = self._of(self._plan.source), self._pace, self._context
         stopping, step = pace.verify(position + 1, context), pace.drafting(1, context)
         self._reach *= acceptance.knowing(position, entropy)
@@ -120,13 +119,13 @@ class Adaptive:
         last = tokens - self._rate * (pace.verify(position + 2, context) - stopping)
         longer = -math.inf
         for drafts in range(position + 2, self._most + 1):
-            reach *= acceptance.at(drafts - 1)
+            reach *= max(acceptance.at(drafts - 1), self._hoped)
             tokens += reach
             seconds = pace.verify(drafts + 1, context) - stopping + (drafts - position - 1) * step
             longer = max(longer, tokens - self._rate * seconds)
         if longer > max(last, 0.0):
             return Go.ON
-        return Go.LAST if last > 0.0 else Go.STOP
+        return Go.LAST if last > 0.0 or self._plan.probe else Go.STOP  # a probe is to learn something
 
     def observe(self, round: Round) -> None:
         self._pace.observe(round, self._plan.pending, passes=max(round.k, len(self._entropies)))
@@ -136,8 +135,7 @@ class Adaptive:
         if round.source:
             self._of(round.source).add(kept, self._entropies, refused=round.accepted == round.k)
             if self._plan.probe and kept:
-                needed = self._needed(round.n_past) or 1.0
-                self._probing_of(round.source).learn(kept[0] >= needed)
+                self._probing_of(round.source).learn(sum(kept) >= self._hoped * len(kept))
             elif plain is not None:
                 self._probing_of(round.source).gained(len(round.tokens) - round.times.total / plain)
         for offer in self._offers:
@@ -183,17 +181,27 @@ class Adaptive:
         return lengths
 
     def _probe(self, plans: Sequence[Plan], plain: float, offers: Sequence[Offer], context: int) -> Plan | None:
-        """A round with one draft of a proposer that does not pay at present, if it is time for one."""
+        """A round of a proposer that does not pay at present, if it is time for one.
+
+        It drafts one token, or as many as would pay just at break-even: whichever is expected to lose less.
+        """
         for offer in offers:
             probing = self._probing_of(offer.source)
-            single = next((plan for plan in plans if plan.source == offer.source and plan.k == 1), None)
-            if offer.confidence or single is None:  # a proposer that keeps its own statistics needs no probes
+            own = [plan for plan in plans if plan.source == offer.source]
+            if offer.confidence or not own or probing.waiting:  # who keeps own statistics needs no probes
                 continue
-            seconds = self._pace.round(1, context, source=offer.source, pending=offer.pending)
-            loss = seconds * plain - self._expected(offer, 1)[1]
-            if probing.due(loss) and self._needed(context) is not None:
-                probing.spend(loss)
-                return Plan(1, offer.source, single.rate, offer.pending, probe=True)
+            needed = self._needed(context)
+            if needed is None:
+                continue
+            tokens = self._expected(offer, own[-1].k)
+            seconds = {p.k: self._pace.round(p.k, context, source=offer.source, pending=offer.pending) for p in own}
+            losses = {k: plain * spent - tokens[k] for k, spent in seconds.items()}
+            enough = max(seconds, key=lambda k: expected_tokens(needed, k) / seconds[k])
+            k = min(own[0].k, enough, key=lambda k: losses[k])
+            if probing.affords(losses[k]):
+                probing.spend(losses[k])
+                self._hoped = needed
+                return Plan(k, offer.source, tokens[k] / seconds[k], offer.pending, probe=True)
         return None
 
     def _needed(self, context: int) -> float | None:
@@ -234,5 +242,6 @@ class Adaptive:
         """The state of the round that begins."""
         self._plan, self._offers, self._context, self._rate = plan, tuple(offers), context, rate
         self._most = plan.k  # how far this round may go
+        self._hoped = self._hoped if plan.probe else 0.0  # acceptance that a probe looks for
         self._entropies: list[float] = []
         self._reach = 1.0  # probability that all drafts so far are kept

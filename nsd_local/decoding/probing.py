@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Probing:
-    """Says when a probe (a round with one drafted token) is due, within an allowance.
+    """Says when a probe (a round that drafts to learn, not to gain) is due, within an allowance.
 
     All costs are in units of one plain round. A probe may lose what is in the account; every plain round pays a
     little in, and so do rounds in which drafting gained, so that probing costs a bounded share of the time
@@ -23,9 +23,14 @@ class Probing:
         self._wait = self.SHORTEST
         self._since = self._wait  # the first may come at once
 
-    def due(self, loss: float) -> bool:
-        """Is it time, and is there enough for a probe expected to lose `loss`?"""
-        return self._since >= self._wait and loss <= self._account
+    @property
+    def waiting(self) -> bool:
+        """Is it too early for the next probe?"""
+        return self._since < self._wait
+
+    def affords(self, loss: float) -> bool:
+        """Is there enough in the account for a probe expected to lose `loss`?"""
+        return loss <= self._account
 
     def spend(self, loss: float) -> None:
         self._account -= max(0.0, loss)
