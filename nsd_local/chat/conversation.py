@@ -184,7 +184,15 @@ class Conversation:
             return
         if self._transcript is not None:
             self._transcript.record(prompt, text, ids)
-        answer = Answer(text, ids, prompt.opened, engine.target.description, tuple(rounds), result, self.settings)
+        answer = Answer(
+            text,
+            ids,
+            prompt.opened,
+            engine.target.description,
+            result.rounds if result else tuple(rounds),
+            result,
+            self.settings,
+        )
         self._set([*self.turns[:-1], replace(self.turns[-1], answer=answer)])
 
     def _attach(self, engine: ChatEngine) -> bool:
