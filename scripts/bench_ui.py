@@ -139,7 +139,7 @@ def watched(app: App, page: Page, url: str, view: str) -> float:
     page.wait_for_function("document.body.dataset.version > 2")
     for job in app.session.jobs():
         job.finished.wait()  # Playwright rests meanwhile
-    page.wait_for_function("document.body.dataset.version > 3")
+    page.wait_for_function("!document.body.dataset.busy")
     return speed(app)
 
 

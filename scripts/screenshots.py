@@ -75,7 +75,7 @@ def prepare(page: Page) -> None:
         version = page.evaluate("Number(document.body.dataset.version)")
         page.fill("#ask textarea", question)
         page.press("#ask textarea", "Enter")
-        page.wait_for_function("n => document.body.dataset.version >= n", arg=version + 2)
+        page.wait_for_function("n => document.body.dataset.version > n && !document.body.dataset.busy", arg=version)
     page.get_by_role("tab", name="Race").click()
     page.get_by_role("button", name="Start the race").click()
     page.wait_for_selector(".race-result")
@@ -89,7 +89,7 @@ def take(page: Page, folder: Path, name: str) -> None:
     page.get_by_label("Rejected drafts").check()
     page.wait_for_selector(".turn .tokens .t")
     token = page.locator(".turn .t-nucleus").last
-    token.scroll_into_view_if_needed()
+    page.locator(".turns").evaluate("e => { e.scrollTop = e.scrollHeight }")
     token.hover()
     shoot(page, folder / f"tokens-{name}.png")
     page.mouse.move(2, 2)

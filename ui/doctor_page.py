@@ -69,7 +69,7 @@ def loaded(session: Session) -> Sections:
     for role, facts in engine.describe().items():
         if facts is None:
             continue
-        rows = [(name, _short(str(facts[name]))) for name in ("name", "description", "path", "memory")]
+        rows = [(name, _short(str(facts[name]))) for name in ("name", "description", "memory")]
         told.append(
             (f"Loaded {role}", rows + [(name, _short(str(choice))) for name, choice in facts["choices"].items()])
         )

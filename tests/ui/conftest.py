@@ -192,7 +192,7 @@ class ChatPage:
         """Sends a message and waits for the whole answer."""
         before = self.version
         self.say(text)
-        self.turned(before + 2)  # once when the question appears, once when its answer is whole
+        self.turned(before + 1)
         self.rest()
 
     @property
@@ -205,6 +205,7 @@ class ChatPage:
 
     def rest(self) -> None:
         """Waits until nothing is being written."""
+        self.page.wait_for_function("() => !document.body.dataset.busy")
         expect(self.stop_button).to_be_hidden()
         expect(self.send_button).to_be_visible()
 
