@@ -109,7 +109,7 @@
     element.replaceChildren(list);
     document.body.append(tip);
     listen(list);
-    let fresh = false, shownOf = "";
+    let fresh = false, shownOf = "", shownKey = "";
     let running = null;
 
     async function fill() {
@@ -118,6 +118,9 @@
       const asked = nsd.poll.place.version;
       const messages = await nsd.poll.server.answers({ conversation: nsd.poll.place.conversation });
       if (asked !== nsd.poll.place.version) { fresh = false; return fill(); }
+      const key = JSON.stringify(messages);
+      if (key === shownKey && !running) return; // what is shown is whole already: leave it under the pointer
+      shownKey = running ? "" : key;
       const same = shownOf === nsd.poll.place.conversation && list.scrollHeight - list.scrollTop - list.clientHeight > 60;
       const at = list.scrollTop;
       shownOf = nsd.poll.place.conversation;
@@ -130,6 +133,7 @@
       if (!running || running.id !== job.id) {
         running?.turn.remove();
         const box = tokenBox();
+        shownKey = "";
         running = { id: job.id, box, turn: h("div", { class: "turn", "data-live": true }, box) };
         empty.remove();
         list.append(running.turn);
