@@ -93,10 +93,11 @@ class Engine:
             while True:
                 with self._step:
                     self._thread = threading.get_ident()
-                    event = next(events, None)
-                if event is None:
-                    return
-                yield self._timed(event) if isinstance(event, Finished) else event
+                    event = next(events)
+                if isinstance(event, Finished):
+                    break
+                yield event
+        yield self._timed(event)  # the answer is over, also for a reader who asks no further
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
