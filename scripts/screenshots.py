@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from nsd_local.loading import LoadOptions
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 QUESTIONS = [
     "How fast is binary search, and why? Give the recurrence as a formula.",
     "Write it in Python, with a docstring.",
@@ -30,10 +31,11 @@ LARGEST = 200_000  # bytes of a picture
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=Path(__file__).resolve().parents[1] / "docs" / "screenshots")
+    parser.add_argument("--folder", type=Path, default=REPOSITORY / "docs" / "screenshots")
     parser.add_argument("--model")
     parser.add_argument("--draft")
     parser.add_argument("--tokens", type=int, default=220)
+    parser.add_argument("--race-tokens", type=int, default=160)
     parser.add_argument("--chromium", help="Path of a Chromium; Playwright's own otherwise.")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +47,7 @@ def main() -> int:
             browser = playwright.chromium.launch(
                 executable_path=options.chromium, args=["--no-sandbox", "--disable-gpu"]
             )
-            prepare(open_page(browser, url, 1280, "light"))
+            prepare(open_page(browser, url, 1280, "light"), options.race_tokens)
             for width in WIDTHS:
                 for scheme in SCHEMES:
                     take(open_page(browser, url, width, scheme), options.folder, f"{width}-{scheme}")
@@ -69,7 +71,7 @@ def open_page(browser: Browser, url: str, width: int, scheme: str) -> Page:
     return page
 
 
-def prepare(page: Page) -> None:
+def prepare(page: Page, race_tokens: int) -> None:
     """A conversation and a race, which every later page finds."""
     for question in QUESTIONS:
         version = page.evaluate("Number(document.body.dataset.version)")
@@ -77,6 +79,9 @@ def prepare(page: Page) -> None:
         page.press("#ask textarea", "Enter")
         page.wait_for_function("n => document.body.dataset.version > n && !document.body.dataset.busy", arg=version)
     page.get_by_role("tab", name="Race").click()
+    tokens = page.locator("#race-tokens input[type=number]")
+    tokens.fill(str(race_tokens))
+    tokens.press("Tab")
     page.get_by_role("button", name="Start the race").click()
     page.wait_for_selector(".race-result")
     page.close()
@@ -101,6 +106,10 @@ def take(page: Page, folder: Path, name: str) -> None:
     page.get_by_role("tab", name="Doctor").click()
     page.wait_for_selector(".n-doctor table")
     page.evaluate("scrollTo(0, 0)")
+    page.locator("#doctor-report td").evaluate_all(
+        "(cells, [from, to]) => cells.forEach(cell => { cell.textContent = cell.textContent.replaceAll(from, to) })",
+        [str(REPOSITORY), "~/nsd-local"],
+    )
     shoot(page, folder / f"doctor-{name}.png")
     page.close()
 
