@@ -64,7 +64,9 @@ def parse_arm(spec: str, base: Settings) -> Arm:
             parts.append(part.strip())
     settings = _own(base, own, spec)
     if parts or name != base.rule.name:
-        settings = replace(settings, rule=parse(f"{name}:{','.join(parts)}") if parts else default)
+        rule = parse(f"{name}:{','.join(parts)}") if parts else default
+        budget = settings.budget if rule.takes_budget or "budget" in own else None  # the common one is not meant for it
+        settings = replace(settings, rule=rule, budget=budget)
     if not settings.rule.drafts:  # a way of plain decoding
         return Arm(spec.strip(), replace(settings, draft_tokens=0))
     if settings.draft_tokens == 0:
