@@ -125,7 +125,7 @@ def rss(): gc.collect(); return process.memory_info().rss
 engine = nsd_local.load(ctx=4096)
 files = sum(part.file.size for part in (engine._loaded.target, engine._loaded.draft))
 caches = sum(context.plan.cache_bytes for context in engine._loaded.contexts.values())
-points, speeds = {}, []
+points = {}
 for i in range(1, 201):
     prompt = " ".join(rng.choice(["alpha", "beta", "gamma", "delta"]) for _ in range(rng.randrange(1, 60)))
     result = engine.generate(prompt, Settings(seed=i, draft_tokens=4, max_tokens=rng.randrange(1, 6)))

@@ -15,7 +15,7 @@ USUAL = 256  # tokens in memory, for which the calibration is asked
 
 
 class Speeds:
-    """Plain speeds by model, from plain answers and race lanes of this session, or from a calibration."""
+    """Plain speeds by model, from plain answers and race lanes since the page was started, or from a calibration."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
