@@ -22,6 +22,7 @@ from nsd_local.decoding.decoder import Decoder, never
 from nsd_local.decoding.events import Event, Finished
 from nsd_local.decoding.records import Result
 from nsd_local.decoding.settings import Settings
+from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
 from nsd_local.engine.session_file import restore_session, save_session
 from nsd_local.errors import UsageError
@@ -118,6 +119,11 @@ class Engine:
         """The decoder does not know how long loading took."""
         return replace(event, result=replace(event.result, load_s=self._loaded.load_s))
 
+    @property
+    def contexts(self) -> dict[str, Context]:
+        """The memories by role: the target's and, where a model drafts, the draft's."""
+        return self._loaded.contexts
+
     def describe(self) -> dict[str, Any]:
         """What is loaded, for the JSON document: files, names, memory verdicts, automatic choices."""
         return self._loaded.describe()
@@ -125,7 +131,7 @@ class Engine:
     def save(self, path: Path | str, note: Mapping[str, Any] | None = None) -> None:
         """Writes the memories and a note to a session file, atomically. Raises SessionError."""
         with self._alone():
-            save_session(Path(path), self._loaded.contexts, note)
+            save_session(Path(path), self.contexts, note)
 
     def restore(self, path: Path | str) -> dict[str, Any]:
         """Brings the memories to what a session file holds; returns its note.
@@ -134,7 +140,7 @@ class Engine:
         """
         with self._alone():
             self.decoder.adaptive()  # measuring the pair, if it was never measured, would empty the memories later
-            return restore_session(Path(path), self._loaded.contexts)
+            return restore_session(Path(path), self.contexts)
 
     def close(self) -> None:
         """Frees contexts, then models. An answer under way ends with an error at its next step."""
@@ -154,8 +160,8 @@ def load(model: str | Path | None = None, draft: str | Path | None = None, **opt
     """Load a target and what drafts for it.
 
     `model`: catalog name, GGUF path or `hf-repo:quant`; None is the default pair. `draft`: the same, or "none",
-    "ngram" (prompt lookup) or "auto" (lookup and draft model); None is the pair's own draft, or prompt lookup for a
-    model outside the catalog. `options` are the fields of `LoadOptions`.
+    "ngram" (prompt lookup) or "auto" (lookup and draft model; "auto:NAME" says which); None is the pair's own draft,
+    or prompt lookup for a model outside the catalog. `options` are the fields of `LoadOptions`.
 
     Raises ModelError, PairError (a draft that does not fit), DownloadError, UsageError.
     """

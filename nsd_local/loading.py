@@ -28,6 +28,7 @@ from nsd_local.verification import warm_up
 
 DEFAULT_MODEL = "default"
 LOOKUP = ("ngram", "lookup")
+MIXED = "auto"  # lookup and draft model; "auto:NAME" says which draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,14 @@ def load_pair(model: str | Path | None, draft: str | Path | None, options: LoadO
     return Loaded(target, drafter, decoder, tuple(notices), perf_counter() - start)
 
 
+def split_draft(spec: str) -> tuple[bool, str]:
+    """(does prompt lookup draft?, the draft model's name; "" for the one that belongs to the target)."""
+    if spec in LOOKUP or spec == "none":
+        return spec != "none", ""
+    head, colon, name = spec.partition(":")
+    return (True, name if colon else "") if head == MIXED else (False, spec)
+
+
 def _load(spec: str, role: Any, options: LoadOptions, target: Part | None = None) -> Part:
     file = resolve(spec, role=role, offline=options.offline, reporter=options.reporter)
     ensure_openable(file.path, trusted=file.verified)
@@ -192,11 +201,12 @@ def _draft(
         return None, None, [], "drafting is off: -d none"
     if spec in LOOKUP:
         return None, Lookup(), [], ""
-    mixed = spec == "auto"
-    if mixed and target.file.draft is None:
+    mixed, name = split_draft(spec)
+    name = name or str(target.file.draft or "")
+    if mixed and not name:
         return None, Lookup(), [f"no draft model is known for {target.file.name}: prompt lookup alone drafts"], ""
     try:
-        drafter = _load(str(target.file.draft) if mixed else spec, "draft", options, target)
+        drafter = _load(name, "draft", options, target)
     except (ModelError, DownloadError) as error:
         return None, None, [], f"drafting is off: the draft failed to load ({error})"
     try:

@@ -124,7 +124,7 @@ process, rng = psutil.Process(), random.Random(1)
 def rss(): gc.collect(); return process.memory_info().rss
 engine = nsd_local.load(ctx=4096)
 files = sum(part.file.size for part in (engine._loaded.target, engine._loaded.draft))
-caches = sum(context.plan.cache_bytes for context in engine._loaded.contexts.values())
+caches = sum(context.plan.cache_bytes for context in engine.contexts.values())
 points = {}
 for i in range(1, 201):
     prompt = " ".join(rng.choice(["alpha", "beta", "gamma", "delta"]) for _ in range(rng.randrange(1, 60)))

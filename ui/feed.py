@@ -31,6 +31,7 @@ class Feed:
             "status": {
                 "engine": self.session.state.state,
                 "jobs": len(self.session.jobs()),
+                "pace": self.session.pace,
                 "label": label(self.session),
             },
             "banners": banners(self.session, job.live if job else None, problems),

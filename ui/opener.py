@@ -8,7 +8,7 @@ from dataclasses import replace
 from nsd_local.api import Engine
 from nsd_local.catalog import Entry, interpret, load_catalog, locate
 from nsd_local.errors import Cancelled
-from nsd_local.loading import load_pair
+from nsd_local.loading import MIXED, load_pair, split_draft
 
 from .choice import Choice
 from .session import MissingError, Report
@@ -45,10 +45,11 @@ def wanted(choice: Choice) -> list[tuple[str, str]]:
     model = choice.model or DEFAULT
     entry = interpret(model)
     draft = choice.draft
-    if draft is None and isinstance(entry, Entry):
+    if draft in (None, MIXED) and isinstance(entry, Entry):
         found = load_catalog().draft_for(entry.name)
         draft = found.name if found else None
-    return [(model, "target"), *([(draft, "draft")] if draft not in (None, "none", "ngram", "auto") else [])]
+    name = split_draft(draft)[1] if draft else ""
+    return [(model, "target"), *([(name, "draft")] if name else [])]
 
 
 def _refuse_to_fetch(choice: Choice) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from .choice import Choice
 from .live import Live
 
 log = logging.getLogger(__name__)
+QUICK_S, CALM_S = 0.12, 1.0  # seconds between two updates of a page: at most ten a second
 Report = Callable[[str, int, int], None]  # (what is being done, done, total); total 0 where it is not known
 
 
@@ -94,6 +96,14 @@ class Session:
     def engine(self) -> Engine | None:
         """The loaded engine. Pages may ask it for names, never for tokens."""
         return self._engine
+
+    @property
+    def pace(self) -> float:
+        """Seconds between two updates of a page. Where the engine needs every core, drawing takes time from it."""
+        target = self._engine.contexts["target"] if self._engine else None
+        if target is None or target.model.gpu_layers or target.plan.threads < (os.cpu_count() or 1):
+            return QUICK_S
+        return CALM_S
 
     def open(self, choice: Choice) -> None:
         """Load this pair as soon as the running answer is done."""

@@ -31,7 +31,7 @@ class Speeds:
 
     def recall(self, engine: Engine) -> None:
         """What a calibration of this machine says, if there is one; a measured run knows better and is kept."""
-        contexts = engine._loaded.contexts
+        contexts = engine.contexts
         costs = recall(contexts["target"], contexts.get("draft"))
         if costs is not None:
             with self._lock:

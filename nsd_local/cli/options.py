@@ -54,7 +54,7 @@ class Options:
             "--draft",
             "-d",
             panel=MODELS,
-            help="The same, or none, ngram (prompt lookup), auto (lookup and draft model).",
+            help="The same, or none, ngram (prompt lookup), auto (lookup and draft model), auto:NAME.",
             show_default="the pair's draft; prompt lookup for other models",
         ),
     ] = None

@@ -34,17 +34,26 @@ TYPES: Final = {
     "IQ4_XS": 30,
     "BF16": 32,
 }
+# enum ggml_type of the types that can hold every matrix of a model
+_WHOLE: Final = {"Q4_0": 2, "Q4_1": 3, "Q8_0": 8, "Q5_0": 6, "Q5_1": 7, "IQ4_NL": 20}
 _STRING = 3  # LLAMA_KV_OVERRIDE_TYPE_STR
 _LONGEST = 127  # bytes of a string that llama.cpp can override
 PROVENANCE: Final = "nsd_local.quantized_from"
 
 
 def quantize(
-    source: Path, destination: Path, type_: str, *, threads: int | None = None, progress: Progress | None = None
+    source: Path,
+    destination: Path,
+    type_: str,
+    *,
+    whole: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Write `source`, requantized to `type_`, to `destination`; returns it.
 
-    The file appears only when it is complete. Its metadata says what it was made from (`PROVENANCE`). Raises
+    llama.cpp keeps the output matrix at a higher precision; `whole`: that one too becomes `type_`, where the type can
+    hold it. The file appears only when it is complete. Its metadata says what it was made from (`PROVENANCE`). Raises
     UsageError for an unknown type, ModelError where the source is unusable or llama.cpp fails.
     """
     if type_ not in TYPES:
@@ -58,7 +67,7 @@ def quantize(
     part = Path(name)
     try:
         origin = f"{file.path.name} {file.size} {file.header_sha256[:16]} to {type_}"
-        _quantize(file.path, part, type_, origin, threads, progress, len(file.tensors))
+        _quantize(file.path, part, type_, whole, origin, threads, progress, len(file.tensors))
         read_gguf(part)
         os.replace(part, destination)
     finally:
@@ -67,13 +76,22 @@ def quantize(
 
 
 def _quantize(
-    source: Path, part: Path, type_: str, origin: str, threads: int | None, progress: Progress | None, n: int
+    source: Path,
+    part: Path,
+    type_: str,
+    whole: bool,
+    origin: str,
+    threads: int | None,
+    progress: Progress | None,
+    n: int,
 ) -> None:
     lib = library.load()
     params = lib.llama_model_quantize_default_params()
     params.ftype = TYPES[type_]
     params.nthread = threads or 0
     params.allow_requantize = True
+    if whole and type_ in _WHOLE:
+        params.output_tensor_type = params.token_embedding_type = _WHOLE[type_]
     override = lib.llama_model_kv_override
     notes = (override * 2)()  # ends with an empty key
     notes[0].tag = _STRING

@@ -19,7 +19,7 @@ from nsd_local.errors import DecodeError, NsdError
 from nsd_local.measure.advice import advise
 from nsd_local.measure.tune import Sample, compare
 
-TYPES = ("Q4_0", "Q8_0")
+TYPES = ("Q4_0", "IQ4_NL", "Q8_0")
 Say = Callable[[str], None]
 
 
@@ -47,7 +47,7 @@ def requantize(
         path = variants.path_for(draft, type_)
         try:
             say(f"Requantizing {draft.name} to {type_}")
-            quantize(draft, path, type_)
+            quantize(draft, path, type_, whole=True)
             speeds[type_] = _speed(target, path, samples, settings, options, seconds, say)
             say(f"{type_}: {speeds[type_]:.1f} tok/s expected")
         except NsdError as error:

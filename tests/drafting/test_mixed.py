@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import nsd_local
 from nsd_local.decoding.controller import Choice, Fixed
 from nsd_local.decoding.decoder import Decoder
 from nsd_local.decoding.events import Finished
@@ -20,6 +22,7 @@ from nsd_local.drafting.offer import Offer
 from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import ContextOptions
+from nsd_local.loading import split_draft
 from nsd_local.sampling.law import Law
 from nsd_local.verification.rule import Exact
 from tests import tiny
@@ -102,3 +105,27 @@ def test_a_long_match_is_offered_first(contexts: tuple[Context, Context]) -> Non
     assert mixed.propose(3, Law(), np.random.default_rng(0)).source == "model"
     list(mixed.begin([1, 2, 3]))
     assert [offer.source for offer in mixed.offers(4)] == ["model"]
+
+
+def test_a_draft_of_ones_own_can_be_mixed_with_lookup(tiny_target: Path, tiny_draft: Path) -> None:
+    with nsd_local.load(tiny_target, f"auto:{tiny_draft}", ctx=256, threads=1, calibrate=False) as engine:
+        assert engine.draft is not None
+        assert engine.decoder.proposer is not None
+        assert engine.decoder.proposer.name == "auto"
+        sources = {one.source for one in engine.generate(PROMPT, replace(GREEDY, draft_tokens=3)).rounds}
+    assert {"model", "ngram"} <= sources
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("none", (False, "")),
+        ("ngram", (True, "")),
+        ("auto", (True, "")),
+        ("auto:drafts/a.gguf", (True, "drafts/a.gguf")),
+        ("a.gguf", (False, "a.gguf")),
+        ("Org/Repo:Q4_0", (False, "Org/Repo:Q4_0")),
+    ],
+)
+def test_what_a_draft_specification_means(spec: str, expected: tuple[bool, str]) -> None:
+    assert split_draft(spec) == expected

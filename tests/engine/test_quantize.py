@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gguf import GGUFReader
 
 from nsd_local.engine.compatibility import check_pair
 from nsd_local.engine.context import Context
@@ -30,6 +31,16 @@ def test_smaller_types(tiny_target, tmp_path, type_, share):
 def test_quantized_models_can_be_quantized_again(tiny_model, tmp_path):
     once = quantize(tiny_model(Tiny()), tmp_path / "a.gguf", "Q8_0")
     assert quantize(once, tmp_path / "b.gguf", "Q4_0").stat().st_size < once.stat().st_size
+
+
+@pytest.mark.parametrize("type_", ["Q4_0", "IQ4_NL", "Q8_0"])
+def test_a_whole_draft_has_one_type(tiny_target, tmp_path, type_):
+    """llama.cpp keeps the output matrix at a higher precision, which costs a draft with a large vocabulary time."""
+    made = quantize(tiny_target, tmp_path / "whole.gguf", type_, whole=True)
+    types = {tensor.name: tensor.tensor_type.name for tensor in GGUFReader(made).tensors}
+    assert {kind for name, kind in types.items() if name in ("output.weight", "token_embd.weight")} == {type_}
+    with Model.load(made) as model, Context(model, ContextOptions(n_ctx=256)) as context:
+        assert context.evaluate([1, 2, 3], rows=1).shape == (1, model.n_vocab)
 
 
 def test_progress_is_told_and_may_stop_it(tiny_target, tmp_path):

@@ -83,12 +83,12 @@ def options() -> tuple[ModelOptions, ContextOptions]:
 def test_the_fastest_variant_is_kept_with_its_provenance(
     tuning: Tuning, loaded: Loaded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    speeds = {"draft": 10.0, "q4_0": 30.0, "q8_0": 20.0}
+    speeds = {"draft": 10.0, "q4_0": 30.0, "iq4_nl": 15.0, "q8_0": 20.0}
     monkeypatch.setattr(requantizing, "_speed", lambda _, path, *rest: speeds[path.stem.rpartition("-")[2]])
     draft, said = folder / "draft.gguf", []
     found = requantize(loaded.target.context, draft, tuning.samples, SETTINGS, options=options(), say=said.append)
     assert found.type_ == "Q4_0"
-    assert found.measured == {"": 10.0, "Q4_0": 30.0, "Q8_0": 20.0}
+    assert found.measured == {"": 10.0, "Q4_0": 30.0, "IQ4_NL": 15.0, "Q8_0": 20.0}
     best = best_draft(draft)
     assert best == found.path
     assert best is not None
