@@ -20,7 +20,6 @@ import nsd_local
 from nsd_local.api import Engine
 from nsd_local.cli import lab
 from nsd_local.cli.status import status
-from nsd_local.decoding.calibration import recall
 from nsd_local.decoding.records_io import read_recordings
 from nsd_local.decoding.settings import Settings
 from nsd_local.errors import NsdError
@@ -29,7 +28,6 @@ from nsd_local.measure.arms import parse_arms
 from nsd_local.measure.bench import Bench, bench
 from nsd_local.measure.campaign import Campaign
 from nsd_local.measure.prompts import Prompt, interleaved, load_prompts, repeating_prompts
-from nsd_local.measure.setup import draft_context
 from nsd_local.measure.speed_check import Check
 
 ARMS = {
@@ -77,17 +75,14 @@ def measure(engine: Engine, given: argparse.Namespace) -> Bench:
         return bench(engine, campaign, journal, say=status)
 
 
-def checks(given: argparse.Namespace, engine: Engine, found: Bench) -> list[Check]:
+def checks(given: argparse.Namespace, found: Bench) -> list[Check]:
     if given.what == "lookup":
         return speed_check.checks_of_lookup(found.rows)
     if given.what == "never-slower":
         return speed_check.checks_where_it_may_not(found.rows)
     results = speed_check.checks_where_drafting_pays(found.rows)
-    costs = recall(engine.decoder.target, draft_context(engine))
-    if costs is not None:
-        recordings = read_recordings(given.out / f"speed-{given.what}.rounds.jsonl")
-        results += speed_check.checks_of_simulation(found.rows, recordings, costs)
-    return results
+    recordings = read_recordings(given.out / f"speed-{given.what}.rounds.jsonl")
+    return results + speed_check.checks_of_simulation(found.rows, recordings)
 
 
 def main() -> int:
@@ -96,13 +91,13 @@ def main() -> int:
     try:
         with nsd_local.load(given.model, draft, ctx=4096, threads=given.threads) as engine:
             found = measure(engine, given)
-            results = [check for check in checks(given, engine, found) if check.value == check.value]
+            results = [check for check in checks(given, found) if check.value == check.value]
     except NsdError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     print(table.markdown(columns.BENCH, found.summaries()), end="\n\n")
     for check in results:
-        print(f"{check.what:55} {check.value:5.2f}  ({check.limits}) {'ok' if check.kept else 'BROKEN'}")
+        print(f"{check.what:62} {check.value:5.2f}  ({check.limits}) {'ok' if check.kept else 'BROKEN'}")
     if found.drift is not None and found.drift["drifted"]:
         print(f"plain decoding drifted by {100 * found.drift['change']:+.1f} % during the run")
     summary = {"checks": [asdict(one) for one in results], "summaries": found.summaries()}

@@ -1,6 +1,6 @@
 """Does an engine stay as it was? After many requests of random length it takes turns with one that was just loaded.
 
-    python scripts/bench_steady.py [-m MODEL] [-d DRAFT] [--requests 200] [--tokens 64] [--repeats 7]
+    python scripts/bench_steady.py [-m MODEL] [-d DRAFT] [--requests 200] [--tokens 64] [--repeats 7] [--threads N]
 
 Prints resident memory on the way and the ratio of tokens per second, used engine to new one. Exits with 1 where memory
 grew by more than 1 % or the used engine is slower than the spread of the new one's runs (at least 3 %) explains.
@@ -32,11 +32,12 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=64, help="of the compared answers")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int)
     given = parser.parse_args()
     try:
-        with nsd_local.load(given.model, given.draft, ctx=4096) as used:
+        with nsd_local.load(given.model, given.draft, ctx=4096, threads=given.threads) as used:
             first, last = use(used, given.requests)
-            with nsd_local.load(given.model, given.draft, ctx=4096) as new:
+            with nsd_local.load(given.model, given.draft, ctx=4096, threads=given.threads) as new:
                 olds, news = compare(used, new, given.tokens, given.repeats)
     except NsdError as error:
         print(error, file=sys.stderr)
@@ -53,8 +54,8 @@ def use(engine: Engine, requests: int) -> tuple[int, int]:
     """Requests of random length; resident bytes after the first few and after all."""
     rng, process, first = random.Random(1), psutil.Process(), 0
     for i in range(1, requests + 1):
-        prompt = " ".join(rng.choice(["alpha", "beta", "gamma", "delta"]) for _ in range(rng.randrange(1, 300)))
-        engine.generate(prompt, Settings(seed=i, draft_tokens=rng.randrange(5), max_tokens=rng.randrange(1, 40)))
+        prompt = " ".join(rng.choice(["alpha", "beta", "gamma", "delta"]) for _ in range(rng.randrange(1, 80)))
+        engine.generate(prompt, Settings(seed=i, draft_tokens=rng.randrange(5), max_tokens=rng.randrange(1, 24)))
         gc.collect()
         if i == WARM:
             first = process.memory_info().rss

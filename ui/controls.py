@@ -9,11 +9,11 @@ from typing import Any
 import gradio as gr
 
 from nsd_local.errors import UsageError
+from nsd_local.verification.rules import RULES
 
 from .preferences import CUSTOM, PRESETS, Memory
 
 K_CHOICES = ["auto", *(str(k) for k in (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16))]
-RULES = ["nucleus", "exact"]
 OPTIONAL: dict[str, type[int] | type[float]] = {"cap": float, "budget": float, "seed": int, "max_tokens": int}
 
 
@@ -56,9 +56,9 @@ class Controls:
         add(
             "rule",
             gr.Dropdown,
-            RULES,
+            sorted(RULES, key=("nucleus", "exact").__contains__, reverse=True),
             label="Rule",
-            info="nucleus keeps more drafts and tells the cost; exact keeps the target's law.",
+            info="nucleus keeps more drafts and tells the cost, exact keeps the target's law; the others are rivals.",
         )
         add(
             "theta",

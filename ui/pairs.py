@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -115,8 +115,8 @@ def _path_of(target: Entry | Path) -> Path | None:
     return found.path if found else None
 
 
-def _here(entries: object) -> Iterator[Entry]:
-    for entry in entries:  # type: ignore[attr-defined]
+def _here(entries: Iterable[Entry]) -> Iterator[Entry]:
+    for entry in entries:
         if locate(entry.name) is not None:
             yield entry
 

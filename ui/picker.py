@@ -62,6 +62,7 @@ class Picker:
             ("automatic: the pair's own", AUTOMATIC),
             ("none: plain decoding", "none"),
             ("ngram: prompt lookup", "ngram"),
+            ("auto: prompt lookup and the pair's own", "auto"),
         ]
         return fixed + [(offer.label, offer.spec) for offer in drafts_for(model) if not offer.refused]
 

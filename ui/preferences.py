@@ -13,7 +13,8 @@ from typing import Any
 from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
 from nsd_local.sampling.law import Law
-from nsd_local.verification.rule import Exact, Nucleus, Rule
+from nsd_local.verification.rule import Nucleus, Rule
+from nsd_local.verification.rules import make
 
 from .choice import Choice
 
@@ -54,11 +55,10 @@ class Preferences:
         )
 
     def _rule(self) -> Rule:
-        if self.rule == "exact":
-            return Exact()
-        if self.rule == "nucleus":
+        """The dials are those of nucleus; the other rules are taken as they are by default."""
+        if self.rule == Nucleus.name:
             return Nucleus(theta=self.theta, strength=self.strength, cap=self.cap)
-        raise UsageError(f"{self.rule!r} is not a rule", "", "Choose exact or nucleus")
+        return make(self.rule)
 
     def choice(self, base: Choice) -> Choice:
         """The pair to load; `base` is what the command line said."""

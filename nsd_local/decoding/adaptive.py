@@ -143,6 +143,10 @@ class Adaptive:
                 self._of(offer.source).idle()
                 self._probing_of(offer.source).pass_plain()
 
+    @property
+    def off(self) -> bool:
+        return self._tally.off(self._off)
+
     def verdict(self) -> str:
         """Why k was what it was in this request, or why drafting is off."""
         return self._tally.told(self._off)

@@ -70,6 +70,11 @@ class DraftLength(Protocol):
         """What came of it."""
         ...
 
+    @property
+    def off(self) -> bool:
+        """Did nothing draft in this request, or was it given up on the way?"""
+        ...
+
     def verdict(self) -> str:
         """One line for the user on the request so far: why k is what it is, or why drafting is off."""
         ...
@@ -107,6 +112,10 @@ class Fixed:
 
     def observe(self, round: Round) -> None:
         pass
+
+    @property
+    def off(self) -> bool:
+        return self.k == 0
 
     def verdict(self) -> str:
         return "drafting is off: k 0 as asked" if self.k == 0 else f"k {self.k} as asked"

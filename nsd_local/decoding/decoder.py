@@ -79,7 +79,7 @@ class Decoder:
             request.finish_reason = "cancelled"
         finally:
             request.close()
-        if drafting and request.rounds and not any(round_.k for round_ in request.rounds):
+        if drafting and request.rounds and length.off:
             yield from self._notify(request, length.verdict())
         rest = request.text.flush()
         yield Finished(request.result(), rest)

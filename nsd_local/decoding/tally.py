@@ -7,8 +7,6 @@ from collections import Counter
 from nsd_local.decoding.records import Round
 
 PAYS = 1.02  # below this ratio to plain decoding no gain is claimed
-
-
 LONG = 24  # rounds without drafting after which it counts as off
 
 
@@ -31,13 +29,21 @@ class Tally:
         self._seconds += round.times.total
         self._plain_seconds += len(round.tokens) * (plain or 0.0)
 
+    @property
+    def _drafting(self) -> int:
+        """Rounds that drafted in earnest."""
+        return sum(self._lengths.values()) - self._lengths[0]
+
+    def off(self, reason: str) -> bool:
+        """Did no round draft, or none for long? `reason` is why the last rounds were plain; "" if they were not."""
+        return bool(reason) and (not self._drafting or self._idle >= LONG)
+
     def told(self, off: str) -> str:
         """One line; `off` is the reason why the last rounds were plain."""
-        rounds = sum(self._lengths.values())
-        drafting = rounds - self._lengths[0]
+        rounds, drafting = sum(self._lengths.values()), self._drafting
         if not drafting:
             return f"drafting is off: {off}" if off else "drafting has not started"
-        if off and self._idle >= LONG:
+        if self.off(off):
             return f"drafting is off after {drafting} of {rounds} rounds: {off}"
         k = max((k for k in self._lengths if k), key=lambda k: self._lengths[k])
         line = f"k auto: drafted in {drafting} of {rounds} rounds, mostly k {k}"

@@ -120,6 +120,5 @@ class Lookup:
 
 
 def _worth(length: int) -> int:
-    """How long a match in the whole text must be to be trusted at first like `length` tokens where a copy is
-    expected."""
+    """The length of a match in the whole text that is trusted as much as `length` tokens where a copy is expected."""
     return 2 + 2 * length

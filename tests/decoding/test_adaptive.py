@@ -104,6 +104,7 @@ def test_a_pair_that_cannot_win_is_never_tried_and_says_so() -> None:
     length = Adaptive(DEAR)
     rounds = run([0.9] * 200, DEAR, 0, length)[:-1]  # nothing can be drafted in the last
     assert {round.k for round in rounds} == {0}
+    assert length.off
     assert length.verdict().startswith("drafting is off: it loses even if 95% of the drafts are kept")
     assert "verifying 4 tokens costs 2.9 plain passes" in rounds[0].why
 
@@ -114,6 +115,7 @@ def test_a_draft_that_is_never_right_is_given_up_and_says_so() -> None:
     assert max(round.k for round in rounds[20:]) <= 1
     assert sum(round.k for round in rounds[20:]) <= len(rounds) / 5
     assert "tok/s vs plain 10" in rounds[-2].why
+    assert length.off
     assert length.verdict().startswith("drafting is off after ")
 
 

@@ -11,6 +11,7 @@ from nsd_local.ui.preferences import CUSTOM, PRESETS, Memory, Preferences
 
 from nsd_local.errors import UsageError
 from nsd_local.verification.rule import Exact, Nucleus
+from nsd_local.verification.typical import Typical
 
 
 def test_every_preset_gives_valid_settings_and_is_recognised(tmp_path: Path) -> None:
@@ -22,6 +23,7 @@ def test_every_preset_gives_valid_settings_and_is_recognised(tmp_path: Path) -> 
 
 def test_dials_reach_the_settings() -> None:
     assert isinstance(Preferences(rule="exact").settings().rule, Exact)
+    assert isinstance(Preferences(rule="typical").settings().rule, Typical)
     nucleus = Preferences(theta=0.8, strength=0.5, cap=0.1, k="6", seed=3, max_tokens=9).settings()
     assert nucleus.rule == Nucleus(theta=0.8, strength=0.5, cap=0.1)
     assert (nucleus.draft_tokens, nucleus.seed, nucleus.max_tokens) == (6, 3, 9)
