@@ -29,11 +29,12 @@ class Trail:
 
     def match(self) -> Match | None:
         """Where the copy is expected to go on; `length` is 0 where no token speaks for it yet."""
-        return self._place
+        place = self._place
+        return replace(place, end=len(place.source)) if place and place.same else place  # the text has grown meanwhile
 
     def step(self, token: int, other: Match | None) -> None:
         """The text goes on with `token`; `other` is what the search of the whole text had found before it."""
-        place = self._place
+        place = self.match()
         if place is None:
             return
         if not self._since:

@@ -51,7 +51,7 @@ def gain(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> floa
 def best_fixed(rows: Sequence[Row], auto: str, kinds: Sequence[str]) -> str | None:
     """The fixed draft length of the same rule that is fastest on these kinds of prompts."""
     rule = auto.partition(":")[0]
-    arms = {row["arm"] for row in rows if row["arm"] != auto and row["arm"].partition(":")[0] == rule}
+    arms = {row["arm"] for row in rows if row["prompt_kind"] in kinds and row["arm"].partition(":")[0] == rule} - {auto}
     return max(arms, key=lambda arm: gain(rows, arm, PLAIN, kinds), default=None)
 
 
@@ -103,9 +103,9 @@ def costs_of_run(recordings: Sequence[Recording]) -> Costs | None:
     for one in rounds:
         widths.setdefault(one.k + 1, []).append(one.times.verify)
     verify = {n: median(times) for n, times in widths.items() if len(times) >= ENOUGH or n == 1}
-    step = median(one.times.draft / one.k for one in drafting)
-    base = median(_rest(one) for one in plain)
-    each = median((_rest(one) - base) / one.k for one in drafting)
+    step = median([one.times.draft / one.k for one in drafting])
+    base = median([_rest(one) for one in plain])
+    each = median([(_rest(one) - base) / one.k for one in drafting])
     return Costs((Curve(rounds[0].n_past, verify, {1: step}),), (base, max(0.0, each)), "measured during the run")
 
 

@@ -102,3 +102,16 @@ def test_it_agrees_with_a_fresh_lookup_on_random_text() -> None:
         tokens = drafted(lookup, 16)
         assert [offer.most for offer in offers] == ([len(tokens)] if tokens else [])
         lookup.commit([tokens[0] if tokens and rng.random() < 0.8 else int(rng.integers(0, 6))])
+
+
+@pytest.mark.parametrize("period", range(1, 12))
+def test_text_in_circles_is_foreseen(period: int) -> None:
+    circle = list(range(100, 100 + period))
+    lookup = Lookup()
+    list(lookup.begin([1, 2, 3]))
+    lookup.commit(circle * 6)
+    for _ in range(3 * period):
+        expected = [circle[i % period] for i in range(20)]
+        assert drafted(lookup, 20) == expected
+        lookup.commit(circle[:1])
+        circle = [*circle[1:], circle[0]]
