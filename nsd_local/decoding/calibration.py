@@ -26,6 +26,7 @@ FORMAT = 1
 FEWEST = 4  # widths without which no draft length can be judged
 BUSY = 60.0  # percent of the processor that others use
 DOUBTFUL = 3600.0  # seconds that a measurement taken meanwhile is used
+RETRY = 600.0  # seconds after which a measurement that failed is tried again
 
 
 def calibrated(
@@ -39,18 +40,24 @@ def calibrated(
     """The costs of this pair here: from the cache, else measured within `seconds` and kept.
 
     The contexts must be empty. `again` measures anew. A cache that cannot be written costs a repetition, no more.
-    None where the machine is too busy to measure anything of use; a doubtful measurement is used, but measured
-    again after `DOUBTFUL` seconds.
+    None where the machine is too busy to measure anything of use; that is tried again after `RETRY` seconds. A doubtful
+    measurement is used, but taken again after `DOUBTFUL` seconds.
     """
     known = None if again else recall(target, draft)
     if known is not None:
         return known
+    if not again and _failed(target, draft):
+        return None
     say(f"Measuring this pair on this machine, once (about {seconds:.0f} s)")
     start, busy = perf_counter(), psutil.cpu_percent(0.1)
     calibration = Calibration(target, draft, seconds)
     costs = calibration.run()
     if len(costs.widths) < FEWEST:
-        say("This machine is too slow or too busy to be measured in that time; speeds are learned while it runs")
+        remember(target, draft, None, good_for=RETRY)
+        say(
+            "This machine is too slow or too busy to be measured in that time; speeds are learned while it runs. "
+            "`nsd-local tune` takes more time for it"
+        )
         return None
     note = f"measured on {cpu_name()} in {perf_counter() - start:.1f} s, {strftime('%Y-%m-%d')}"
     doubtful = busy > BUSY or not calibration.steady
@@ -73,13 +80,25 @@ def recall(target: Context, draft: Context | None) -> Costs | None:
         return None
 
 
-def remember(target: Context, draft: Context | None, costs: Costs, *, good_for: float | None = None) -> bool:
-    """Keep a calibration, for `good_for` seconds or for good; False where the cache folder cannot be written."""
+def _failed(target: Context, draft: Context | None) -> bool:
+    """Was this pair tried in vain a short while ago?"""
+    key = identity(target, draft)
+    try:
+        data = json.loads(_path(key).read_text(encoding="utf-8"))
+        return bool(data["key"] == key and data["costs"] is None and time() <= data["until"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def remember(target: Context, draft: Context | None, costs: Costs | None, *, good_for: float | None = None) -> bool:
+    """Keep a calibration (None: that there is none), for `good_for` seconds or for good; False where the cache folder
+    cannot be written."""
     key = identity(target, draft)
     until = None if good_for is None else time() + good_for
+    data = {"key": key, "until": until, "costs": costs.to_dict() if costs else None}
     try:
         _path(key).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_path(key), json.dumps({"key": key, "until": until, "costs": costs.to_dict()}, indent=1))
+        write_atomically(_path(key), json.dumps(data, indent=1))
     except OSError:
         return False
     return True
