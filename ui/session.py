@@ -18,7 +18,7 @@ from .choice import Choice
 from .live import Live
 
 log = logging.getLogger(__name__)
-QUICK_S, CALM_S = 0.12, 1.5  # seconds between two updates of a page: at most ten a second
+QUICK_S, CALM_S = 0.12, 1.0  # seconds between two updates of a page: at most ten a second
 Report = Callable[[str, int, int], None]  # (what is being done, done, total); total 0 where it is not known
 
 
