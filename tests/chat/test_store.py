@@ -88,6 +88,14 @@ def test_loaded_conversation_goes_on(store: Store, answered: Conversation, engin
     assert again.turns[-1].answer is not None
 
 
+def test_the_one_used_last_comes_first_however_short_the_answers(store: Store) -> None:
+    made = [Conversation() for _ in range(20)]
+    for conversation in made:
+        conversation.title = conversation.id
+        store.save(conversation)
+    assert [entry.id for entry in store.list()] == [conversation.id for conversation in reversed(made)]
+
+
 def test_list_rename_delete(store: Store) -> None:
     assert store.list() == []
     first, second = Conversation(title="First"), Conversation()
