@@ -22,7 +22,6 @@ from .markup import unmark
 from .tabs import Tab, Tabs
 from .talk import Answering, Talk
 
-FASTEST_S = 0.1  # at most ten updates a second
 PATIENCE = 20.0  # an update may cost a twentieth of the time between two: slower pages are updated less often
 EMPTY = {"text": "", "files": []}
 Page = tuple[list[Bubble], dict[str, Any], Any]  # transcript, place, list of conversations
@@ -127,7 +126,7 @@ class ChatActions:
                     start = time.perf_counter()
                     yield [*base, *answer(text, opened=job.opened, running=True)]
                     shown = text
-                    pause = max(FASTEST_S, PATIENCE * (time.perf_counter() - start), job.pace)
+                    pause = max(self.talk.session.pace, PATIENCE * (time.perf_counter() - start), job.pace)
                     job.finished.wait(min(pause, 2.0))
 
     def rest(self, request: gr.Request) -> tuple[Any, ...]:

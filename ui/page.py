@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TITLE = b"<title>nsd-local</title>"
+FIRST = Path(__file__).parent / "static" / "frames.js"
 _CARDS = re.compile(rb"<meta\s+(?:property=\"og:|name=\"twitter:)[^>]*?/?>\s*")
 _TITLE = re.compile(rb"<title>.*?</title>\s*", re.DOTALL)
 
 
 def cleaned(html: bytes) -> bytes:
-    """The page without cards, and with our title in its head."""
+    """The page without cards; our title, and the script that must run before Gradio's, in its head."""
     html = _TITLE.sub(b"", _CARDS.sub(b"", html))
-    return html.replace(b"<head>", b"<head>\n" + TITLE, 1)
+    return html.replace(b"<head>", b"<head>\n%b\n<script>%b</script>" % (TITLE, FIRST.read_bytes()), 1)
 
 
 class Page:

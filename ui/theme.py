@@ -89,5 +89,5 @@ def head() -> str:
     Not through Gradio's `css`, which rewrites every selector.
     """
     styles = "\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.css")))
-    scripts = "\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("*.js")))
+    scripts = "\n".join(path.read_text("utf-8") for path in sorted(STATIC.glob("[0-9]*.js")))
     return f"<style>{styles}</style><script>{scripts}</script>"

@@ -31,8 +31,9 @@ window.nsd = (() => {
     h("svg", { viewBox: "0 0 24 24", fill: "none", stroke: "currentColor", "stroke-width": "1.8",
       "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true" }, h("path", { d }));
 
-  /* The poll: one small request while something happens, at most 10 a second and less where the page is slow. */
-  const poll = { server: null, trigger: null, place: { conversation: "", job: 0, version: 0 }, timer: 0, busy: false, lag: 0 };
+  /* The poll: one small request while something happens, as often as the server says (at most 10 a second) and the page
+     bears. */
+  const poll = { server: null, trigger: null, place: { conversation: "", job: 0, version: 0 }, timer: 0, busy: false, pace: 0.12, lag: 0 };
   const listeners = [];
   const have = { job: 0, rows: 0, rounds: 0, race: 0, kept: "" };
 
@@ -45,20 +46,23 @@ window.nsd = (() => {
     clearTimeout(poll.timer);
     if (poll.asking) { poll.again = true; return; }
     poll.asking = true;
-    const start = performance.now();
+    const start = performance.now(), asked = poll.place.version;
     let cost = 0;
     try {
       const view = document.body.dataset.view;
       const reply = await poll.server.live({ conversation: poll.place.conversation, lag: poll.lag, view, ...have });
       const got = performance.now();
+      poll.pace = reply.status.pace;
       poll.busy = reply.status.jobs > 0 || reply.status.engine === "opening";
-      for (const listen of listeners) tell(listen, reply);
+      if (asked !== poll.place.version) poll.again = true; // the page has turned meanwhile: this is of another one
+      else for (const listen of listeners) tell(listen, reply);
       cost = performance.now() - got + (got - start) / 4;
     } catch {
       poll.busy = false; // the server is gone or restarting; Gradio shows that itself
     }
     poll.asking = false;
-    const wait = poll.again ? 0 : poll.busy ? Math.min(500, Math.max(120, 25 * cost)) : 2500;
+    window.nsdFrames.pause = poll.busy ? 1000 * poll.pace : 0;
+    const wait = poll.again ? 0 : poll.busy ? Math.max(1000 * poll.pace, Math.min(500, 25 * cost)) : 2500;
     poll.again = false;
     const due = performance.now() + wait;
     poll.timer = setTimeout(() => {

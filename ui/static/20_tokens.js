@@ -14,12 +14,13 @@
     return text.replaceAll("\n", "↵\n");
   }
 
-  /** Appends the spans of `rows` to `box`; a row is [text, kind, p, q, rank, divergence, deviation, round]. */
+  /** Appends the spans of `rows` to `box`; a row is [text, kind, p, q, rank, divergence, deviation, round]. The tab stop is
+      the first token of the text: a rejected draft may be hidden. */
   function append(box, rows) {
     const all = document.createDocumentFragment();
     for (const row of rows) {
       const index = box.rows.push(row) - 1;
-      const dropped = row[1] === KINDS.indexOf("dropped"), stop = !dropped && !box.hasStop; // a rejected draft may be hidden
+      const dropped = row[1] === KINDS.indexOf("dropped"), stop = !dropped && !box.hasStop;
       box.hasStop ||= stop;
       all.append(h(dropped ? "s" : "span", { class: `t t-${KINDS[row[1]]}`, "data-i": index, tabindex: stop ? "0" : "-1" },
         shown(row[0])));
@@ -111,7 +112,8 @@
     element.replaceChildren(list);
     document.body.append(tip);
     listen(list);
-    let fresh = false, shownOf = "", shownKey = "";
+    let fresh = false, shownOf = "";
+    let kept = []; // {key, element} of each finished turn that is shown: one that did not change is left under the pointer
     let running = null;
 
     async function fill() {
@@ -120,22 +122,24 @@
       const asked = nsd.poll.place.version;
       const messages = await nsd.poll.server.answers({ conversation: nsd.poll.place.conversation });
       if (asked !== nsd.poll.place.version) { fresh = false; return fill(); }
-      const key = JSON.stringify(messages);
-      if (key === shownKey && !running) return; // what is shown is whole already: leave it under the pointer
-      shownKey = running ? "" : key;
       const same = shownOf === nsd.poll.place.conversation && list.scrollHeight - list.scrollTop - list.clientHeight > 60;
       const at = list.scrollTop;
       shownOf = nsd.poll.place.conversation;
-      hide();
-      list.replaceChildren(...(messages.length ? messages.map(turn) : [empty]));
-      if (running) list.append(running.turn);
+      kept = messages.map((message, i) => {
+        const key = JSON.stringify(message);
+        return kept[i]?.key === key ? kept[i] : { key, element: turn(message) };
+      });
+      const now = kept.length ? kept.map((turn) => turn.element) : [empty];
+      if (running) now.push(running.turn);
+      for (const old of [...list.children]) if (!now.includes(old)) old.remove();
+      now.forEach((element, i) => { if (list.children[i] !== element) list.insertBefore(element, list.children[i] || null); });
+      if (!tip.hidden && !list.querySelector("[aria-describedby]")) hide();
       list.scrollTop = same ? at : list.scrollHeight; // whoever scrolled up to read stays there
     }
     function live(job) {
       if (!running || running.id !== job.id) {
         running?.turn.remove();
         const box = tokenBox();
-        shownKey = "";
         running = { id: job.id, box, turn: h("div", { class: "turn", "data-live": true }, box) };
         empty.remove();
         list.append(running.turn);
