@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -12,12 +11,7 @@ from playwright.sync_api import expect
 from nsd_local.catalog import load_catalog, locate
 from tests.ui.conftest import Opens, start
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(
-        not os.environ.get("NSD_LONG"), reason="takes minutes and is unproven on a busy machine; NSD_LONG=1 runs it"
-    ),
-]
+pytestmark = pytest.mark.real
 
 
 def test_a_right_answer_with_kinds_from_the_real_pair(tmp_path: Path, open_page: Opens) -> None:
