@@ -135,7 +135,7 @@ def test_a_console_of_another_encoding_is_no_reason_to_fail(nsd_local: Run) -> N
     assert (ended.returncode, ended.stdout) == (0, "??\n")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="closing a stream before a program starts is a matter of POSIX")
+@pytest.mark.skipif(sys.platform == "win32", reason="the streams are closed by a line for sh")
 @pytest.mark.parametrize(
     ("closed", "command", "code", "said"),
     [
@@ -153,7 +153,7 @@ def test_closed_streams_are_no_failure(closed: str, command: str, code: int, sai
     assert "AttributeError" not in ended.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the full disk is played by /dev/full, which only Linux has")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", ["--version", "rules", "list --json"])
 def test_a_full_disk_is_told_in_one_line(command: str, unbuffered: str) -> None:

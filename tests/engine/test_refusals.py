@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,10 +46,12 @@ def test_more_threads_than_the_machine_can_use(tiny_target: Path, tmp_path: Path
             ContextOptions(threads=threads)
         with pytest.raises(UsageError, match="too many"):
             quantize(tiny_target, tmp_path / "q.gguf", "Q8_0", threads=threads)
-    for threads in (2.5, True, "2", 0):
+    wrong: list[Any] = [2.5, True, "2", 0]
+    for threads in wrong:
         with pytest.raises(UsageError, match=r"(?i)threads must be"):
-            ContextOptions(threads=threads)  # type: ignore[arg-type]
-    assert type(ContextOptions(threads=np.int64(1)).threads) is int  # type: ignore[arg-type]
+            ContextOptions(threads=threads)
+    of_numpy: Any = np.int64(1)
+    assert type(ContextOptions(threads=of_numpy).threads) is int
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_names_that_are_too_long_or_impossible() -> None:
             resolve(spec, offline=True)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has neither devices in the file system nor these links")
+@pytest.mark.skipif(os.name == "nt", reason="the pipe is made by os.mkfifo, which only POSIX has")
 def test_what_is_no_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.gguf")
     (tmp_path / "loop.gguf").symlink_to("loop.gguf")
@@ -109,7 +112,7 @@ def test_what_is_no_regular_file(tmp_path: Path) -> None:
                 act(path)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals of another kind")
+@pytest.mark.skipif(os.name == "nt", reason="the signal is sent by signal.pthread_kill, which only POSIX has")
 def test_an_interrupt_within_llama_cpp_comes_out(make: Callable[..., Context], monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal arrives while llama.cpp computes, so Python raises on its way into the callback."""
     lost: list[object] = []
