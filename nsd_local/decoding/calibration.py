@@ -71,23 +71,26 @@ def calibrated(
 
 def recall(target: Context, draft: Context | None) -> Costs | None:
     """The kept calibration, if nothing that it depends on has changed."""
-    key = identity(target, draft)
     try:
-        data = json.loads(_path(key).read_text(encoding="utf-8"))
-        expired = data["until"] is not None and time() > data["until"]
-        return Costs.from_dict(data["costs"]) if data["key"] == key and not expired else None
-    except (OSError, ValueError, KeyError, TypeError, UsageError):
+        return Costs.from_dict(_kept(target, draft)["costs"])
+    except (KeyError, UsageError):
         return None
 
 
 def _failed(target: Context, draft: Context | None) -> bool:
     """Was this pair tried in vain a short while ago?"""
+    return _kept(target, draft).get("costs", True) is None
+
+
+def _kept(target: Context, draft: Context | None) -> dict[str, Any]:
+    """What `remember` wrote, while it is good; else empty."""
     key = identity(target, draft)
     try:
         data = json.loads(_path(key).read_text(encoding="utf-8"))
-        return bool(data["key"] == key and data["costs"] is None and time() <= data["until"])
+        expired = data["until"] is not None and time() > data["until"]
+        return dict(data) if data["key"] == key and not expired else {}
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return {}
 
 
 def remember(target: Context, draft: Context | None, costs: Costs | None, *, good_for: float | None = None) -> bool:
