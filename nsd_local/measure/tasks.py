@@ -81,7 +81,10 @@ def _grade_question(problem: Problem, text: str, limits: Limits) -> Grade:
 
 def _humaneval(entry: Entry, fallback: str) -> Problem:
     stub, name = entry["prompt"], entry["entry_point"]
-    text = f"Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{stub}```"
+    text = (
+        "Complete this Python function. Answer with the whole function, without its docstring, in one code block."
+        f"\n\n```python\n{stub}```"
+    )
     return Problem(_id(entry, fallback), text, tests=f"{entry['test']}\ncheck({name})", stub=stub, entry_point=name)
 
 
