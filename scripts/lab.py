@@ -2,9 +2,10 @@
 
     python scripts/lab.py --out DIR [-m TARGET] [-d DRAFT] [--gsm8k FILE] [--minutes N] [--only STEP]
 
-Steps, in this order: bench, sweep, rules, compare, humaneval, gsm8k, report. What DIR already holds is not run again;
-after --minutes nothing new is started, except the report. `scripts/make_f16_target.py` makes an F16 target.
---tiny runs a few tokens of each, to see that everything works.
+Needs nsd-local with the lab extra in the Python that runs it. Steps, in this order: bench, sweep, rules, compare,
+humaneval, gsm8k, report. What DIR already holds is not run again; after --minutes nothing new is started, except the
+report. --per-kind and -n make the measurements of speed shorter, and need a DIR of their own.
+`scripts/make_f16_target.py` makes an F16 target. --tiny runs a few tokens of each, to see that everything works.
 """
 
 from __future__ import annotations
@@ -32,15 +33,18 @@ SCORED = ("plain", "exact", "nucleus")
 
 def steps(given: argparse.Namespace) -> dict[str, list[str]]:
     """The commands by name of the step."""
-    prompts = ["--limit", "2", "-n", "12"] if given.tiny else []
-    problems = ["--limit", "2", "-n", "12"] if given.tiny else []
+    tiny = ["--limit", "2", "-n", "12"] if given.tiny else []
     fixed = ["-k", str(given.k)]
+
+    def prompts(per_kind: int) -> list[str]:
+        return ["--per-kind", str(given.per_kind or per_kind), "-n", str(given.n), *tiny]
+
     found = {
-        "bench": ["bench", *_arms(ARMS), *fixed, "--per-kind", "2", "--positions", *prompts],
-        "sweep": ["sweep", "--ks", "2,4,7", "--thetas", "0.85,0.9,0.95", *prompts],
-        "rules": ["sweep", "--rules", *fixed, *prompts],
-        "compare": ["compare", *_arms(COMPARED), "--per-kind", "5", "-n", "128", "--ks", "2,4,7", *prompts],
-        "humaneval": ["eval", "humaneval", *_arms(SCORED), *fixed, "--allow-code-execution", *problems],
+        "bench": ["bench", *_arms(ARMS), *fixed, "--positions", *prompts(2)],
+        "sweep": ["sweep", "--ks", "2,4,7", "--thetas", "0.85,0.9,0.95", *prompts(1)],
+        "rules": ["sweep", "--rules", *fixed, *prompts(1)],
+        "compare": ["compare", *_arms(COMPARED), "--ks", "2,4,7", *prompts(5)],
+        "humaneval": ["eval", "humaneval", *_arms(SCORED), *fixed, "--allow-code-execution", *tiny],
         "gsm8k": [
             "eval",
             "gsm8k",
@@ -48,7 +52,7 @@ def steps(given: argparse.Namespace) -> dict[str, list[str]]:
             *fixed,
             "--data",
             str(given.gsm8k),
-            *(problems or ["--limit", "100"]),
+            *(tiny or ["--limit", "100"]),
         ],
     }
     if given.gsm8k is None:
@@ -66,6 +70,8 @@ def main() -> int:
     parser.add_argument("-m", "--model", help="target (the default pair's)")
     parser.add_argument("-d", "--draft", help="draft (the pair's)")
     parser.add_argument("-k", type=int, default=4, help="draft length where none is swept")
+    parser.add_argument("--per-kind", type=int, help="prompts of each kind (bench 2, sweep and rules 1, compare 5)")
+    parser.add_argument("-n", type=int, default=128, help="tokens of each answer, tasks excepted (128)")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--gsm8k", type=Path, help="the problems of GSM8K (JSONL); left out without them")
     parser.add_argument("--minutes", type=float, help="start nothing new after so many")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -62,10 +63,13 @@ def bench(
             journals.enter_context(lab.open_journal(where, name, engine, settings, texts, options.system, rounds=keeps))
             for name, where, keeps in (("bench", out, True), ("positions", out if positions else None, False))
         )
-        extras = (Anatomist(engine, looked),) if looked is not None else ()
         campaign = Campaign(
-            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.seconds(time_limit), extras
+            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.deadline(time_limit)
         )
+        if journal is not None and looked is not None:
+            anatomist = Anatomist(engine, looked)
+            anatomist.catch_up(campaign, journal, say=status, cancelled=interrupt.asked)
+            campaign = replace(campaign, extras=(anatomist,))
         result = measure(engine, campaign, journal, say=status, cancelled=interrupt.asked)
     lab.show(format, {"": (COLUMNS, result.summaries())}, result.rows)
     status(drift_line(result))

@@ -14,7 +14,7 @@ from nsd_local.cli.loading import load_engine
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.status import status
 from nsd_local.measure import columns, table
-from nsd_local.measure.answers import answer_score
+from nsd_local.measure.answers import answer_score, check_judge
 from nsd_local.measure.arms import parse_arms
 from nsd_local.measure.campaign import Campaign
 from nsd_local.measure.compare import Pilot
@@ -50,6 +50,7 @@ def compare(
     table.check_format(format)
     settings = lab.base_settings(options, MAX_TOKENS)
     prompts = lab.choose_prompts(kind, per_kind, data, limit)
+    check_judge(prompt.answer for prompt in prompts)
     arms = parse_arms(arm or ARMS, settings)
     trial = Pilot(lab.numbers(ks, int), pilot) if settings.draft_tokens == "auto" else None
     texts = [prompt.text for prompt in prompts]
@@ -61,8 +62,11 @@ def compare(
         )
         extras = (TargetLikelihood(engine), answer_score)
         campaign = Campaign(
-            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.seconds(time_limit), extras
+            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.deadline(time_limit), extras
         )
-        result, summaries = measure(engine, campaign, trial, (first, second), say=status, cancelled=interrupt.asked)
+        found = measure(engine, campaign, trial, (first, second), say=status, cancelled=interrupt.asked)
+    if found is None:
+        return
+    result, summaries = found
     lab.show(format, {"": (columns.COMPARE, summaries)}, result.rows)
     status(drift_line(result))

@@ -14,6 +14,7 @@ from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.status import status
 from nsd_local.errors import UsageError
 from nsd_local.measure import columns, table
+from nsd_local.measure.answers import check_judge
 from nsd_local.measure.arms import parse_arms
 from nsd_local.measure.evaluate import evaluate as measure
 from nsd_local.measure.evaluate import summarise
@@ -56,6 +57,7 @@ def evaluate(
             "Add --allow-code-execution if you accept that",
         )
     everything = chosen.read(data)
+    check_judge(problem.answer for problem in everything)
     settings = lab.base_settings(options, chosen.max_tokens)
     arms = parse_arms(arm or ARMS, settings)
     with load_engine(options) as engine, Interrupt() as interrupt:
@@ -71,7 +73,7 @@ def evaluate(
                 seeds=lab.seeds_of(options, seeds),
                 system=options.system,
                 limits=Limits(seconds=timeout),
-                time_limit_s=lab.seconds(time_limit),
+                deadline=lab.deadline(time_limit),
                 say=status,
                 cancelled=interrupt.asked,
             )

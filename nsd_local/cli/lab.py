@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -72,8 +73,9 @@ def seeds_of(options: Options, seeds: int) -> list[int]:
     return [(options.seed or 0) + i for i in range(seeds)]
 
 
-def seconds(minutes: float | None) -> float | None:
-    return None if minutes is None else 60.0 * minutes
+def deadline(minutes: float | None) -> float | None:
+    """So many minutes from now, by time.monotonic()."""
+    return None if minutes is None else monotonic() + 60.0 * minutes
 
 
 def open_journal(
@@ -152,9 +154,9 @@ N = TypeVar("N", int, float)
 
 
 def numbers(text: str, kind: type[N]) -> list[N]:
-    """Such as 2,4,7. Raises UsageError."""
+    """Such as 2,4,7, each once. Raises UsageError."""
     try:
-        return [kind(part) for part in text.split(",")]
+        return list(dict.fromkeys(kind(part) for part in text.split(",")))
     except ValueError:
         raise UsageError(f"{text!r} is no list of numbers", "", "Write them with commas: 2,4,7") from None
 

@@ -14,7 +14,7 @@ from nsd_local.cli.loading import load_engine
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.status import status
 from nsd_local.measure import columns, table
-from nsd_local.measure.answers import answer_score
+from nsd_local.measure.answers import answer_score, check_judge
 from nsd_local.measure.bench import bench, overall
 from nsd_local.measure.campaign import Campaign
 from nsd_local.measure.likelihood import TargetLikelihood
@@ -52,6 +52,7 @@ def sweep(
     lengths, levels = lab.numbers(ks, int), lab.numbers(thetas, float)
     arms = rule_grid(lab.fixed_length(settings, 4), only or ()) if rules else theta_grid(settings, lengths, levels)
     prompts = lab.choose_prompts(kind, per_kind, data, limit)
+    check_judge(prompt.answer for prompt in prompts)
     name = "sweep-rules" if rules else "sweep"
     texts = [prompt.text for prompt in prompts]
     with (
@@ -62,7 +63,7 @@ def sweep(
         status(lab.setup_line(engine))
         extras = (TargetLikelihood(engine), answer_score)
         campaign = Campaign(
-            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.seconds(time_limit), extras
+            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.deadline(time_limit), extras
         )
         result = bench(engine, campaign, journal, say=status, cancelled=interrupt.asked)
     summaries = overall(result.rows)

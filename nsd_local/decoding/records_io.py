@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from nsd_local.catalog.disk import unreadable
+from nsd_local.decoding.json_lines import read_json_lines
 from nsd_local.decoding.records import Round, Times, Token
 from nsd_local.errors import UsageError
 
@@ -61,7 +61,7 @@ def write_recordings(path: Path, recordings: Iterable[Recording]) -> None:
 def read_recordings(path: Path) -> list[Recording]:
     """Raises UsageError where the file cannot be read as such."""
     recordings: list[tuple[Mapping[str, Any], list[Round]]] = []
-    for number, data in _lines(path):
+    for number, data in read_json_lines(path):
         try:
             if "format" in data:
                 if data["format"] != FORMAT:
@@ -76,23 +76,6 @@ def read_recordings(path: Path) -> list[Recording]:
     if not recordings:
         raise UsageError(f"{path.name} holds no rounds")
     return [Recording(about, tuple(rounds)) for about, rounds in recordings]
-
-
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise unreadable(path, error) from error
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            data = json.loads(line)
-        except ValueError as error:
-            raise UsageError(f"{path.name}, line {number} is not JSON", str(error)) from error
-        if not isinstance(data, dict):
-            raise UsageError(f"{path.name}, line {number} is not a JSON object")
-        yield number, data
 
 
 def _token(data: Mapping[str, Any]) -> Token:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nsd_local.api import Engine
+from nsd_local.decoding.decoder import never
 from nsd_local.decoding.records import Round
 from nsd_local.engine.context import Context
-from nsd_local.errors import UsageError
+from nsd_local.errors import Cancelled, UsageError
+from nsd_local.measure.campaign import Campaign, Say, silent
 from nsd_local.measure.journal import Journal
 from nsd_local.measure.runner import Row, Run
 from nsd_local.measure.setup import draft_context
@@ -76,7 +78,7 @@ def _outcome(round_: Round, i: int) -> str:
 
 
 class Anatomist:
-    """Dissects the runs of a campaign and writes the positions into a journal of their own."""
+    """Dissects the runs of a campaign, each once, and writes the positions into a journal of their own."""
 
     def __init__(self, engine: Engine, journal: Journal) -> None:
         draft = draft_context(engine)
@@ -86,20 +88,46 @@ class Anatomist:
                 "no draft model is loaded",
                 "Name one with --draft, or leave it out",
             )
-        self._target, self._draft, self._journal = engine.decoder.target, draft, journal
+        self._engine, self._draft, self._journal = engine, draft, journal
 
     def __call__(self, run: Run) -> Row:
+        if run.result is not None:
+            self._record(run, run.result.rounds)
+        return {}
+
+    def catch_up(
+        self, campaign: Campaign, runs: Journal, *, say: Say = silent, cancelled: Callable[[], bool] = never
+    ) -> None:
+        """Dissects what `runs` holds of a campaign and has no positions yet, from the recorded rounds.
+
+        Raises Cancelled.
+        """
+        asked = {(arm.name, prompt.id): (arm, prompt) for *_, prompt, arms in campaign.turns() for arm in arms}
+        for one in runs.recordings():
+            name = one.about["arm"], one.about["prompt"]
+            if name not in asked or self._journal.has(one.about):
+                continue
+            if cancelled():
+                raise Cancelled("The measurement was stopped")
+            if campaign.late:
+                say("stopped at the time limit before every recorded run was looked at again")
+                return
+            arm, prompt = asked[name]
+            tokens = tuple(self._engine.tokens(prompt.text, system=campaign.system))
+            if self._record(Run(arm, prompt, one.about["seed"], one.about["repeat"], "", tokens), one.rounds):
+                say(f"looked again at {prompt.id}  {arm.name}")
+
+    def _record(self, run: Run, rounds: Sequence[Round]) -> bool:
+        """Writes down the positions of a run; False where it has none, or has them already."""
         settings = run.arm.settings
         plain = settings.penalties.active or bool(settings.logit_bias)
-        rounds = run.result.rounds if run.result is not None else ()
         modelled = bool(rounds) and all(round_.source in ("", "model") for round_ in rounds)
-        if not run.arm.drafts or settings.rule.greedy_draft or plain or not modelled:
-            return {}
-        columns = dissect(self._target, self._draft, run.tokens, rounds, settings.law)
-        record = {**run.key, "prompt_kind": run.prompt.kind, **_rounded(columns)}
+        if not run.arm.drafts or settings.rule.greedy_draft or plain or not modelled or self._journal.has(run.key):
+            return False
+        columns = dissect(self._engine.decoder.target, self._draft, run.tokens, rounds, settings.law)
         if columns["p"]:
-            self._journal.append(record)
-        return {}
+            self._journal.append({**run.key, "prompt_kind": run.prompt.kind, **_rounded(columns)})
+        return bool(columns["p"])
 
 
 def _rounded(columns: Mapping[str, list[Any]]) -> Columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,12 @@ class Grade:
     solved: bool
     extracted: str  # what was taken for the answer
     why: str = ""  # what is wrong with it
+
+
+def check_judge(answers: Iterable[str | None]) -> None:
+    """Raises UsageError where there are answers to compare with and math-verify is not installed."""
+    if any(answers):
+        _library()
 
 
 def grade_math(text: str, answer: str) -> Grade:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
 from nsd_local.verification.rule import Exact
-from nsd_local.verification.rules import RULES, parse
+from nsd_local.verification.rules import parse
 
 PLAIN, BARE = "plain", "bare"
 _OWN_KEYS = ("k", "budget", "exact-first", "relax")  # of the request, not of the rule
@@ -45,28 +45,30 @@ def parse_arm(spec: str, base: Settings) -> Arm:
     """An arm from its name: `plain`, `bare`, or `RULE[:key=value,...]` as after `--rule`, where the keys may also
     be k (a number or auto), budget, exact-first and relax (1: the rule acts on point-mass drafts too).
 
-    What it does not say is as in `base`. Raises UsageError.
+    What it does not say is as in `base`, and so are the parameters of the rule where `base` has the same one; of
+    another rule they are the defaults. Raises UsageError.
     """
     name, _, rest = spec.strip().partition(":")
     if name in (PLAIN, BARE):
         if rest:
             raise UsageError(f"The arm {name} takes no parameters, but {rest!r} was given")
         return Arm(name, replace(base, draft_tokens=0, rule=Exact(), budget=None))
-    default = parse(name)  # raises where there is no such rule
-    of_rule = {field.name for field in fields(RULES[name])}
+    of_rule = {field.name for field in fields(parse(name))}
     own: dict[str, str] = {}
     parts: list[str] = []
-    for part in filter(None, rest.split(",")):
-        key, _, value = part.partition("=")
-        if key.strip() in _OWN_KEYS and key.strip() not in of_rule:
-            own[key.strip()] = value.strip()
+    for part in filter(None, map(str.strip, rest.split(","))):
+        key, _, value = map(str.strip, part.partition("="))
+        if key in _OWN_KEYS and key not in of_rule:
+            own[key] = value
         else:
-            parts.append(part.strip())
+            parts.append(part)
     settings = _own(base, own, spec)
-    if parts or name != base.rule.name:
-        rule = parse(f"{name}:{','.join(parts)}") if parts else default
-        budget = settings.budget if rule.takes_budget or "budget" in own else None  # the common one is not meant for it
-        settings = replace(settings, rule=rule, budget=budget)
+    rule = parse(f"{name}:{','.join(parts)}")
+    if name == base.rule.name:
+        named = {part.partition("=")[0].strip() for part in parts}
+        rule = replace(base.rule, **{key: getattr(rule, key) for key in named})
+    budget = settings.budget if rule.takes_budget or "budget" in own else None  # the common one is not meant for it
+    settings = replace(settings, rule=rule, budget=budget)
     if not settings.rule.drafts:  # a way of plain decoding
         return Arm(spec.strip(), replace(settings, draft_tokens=0))
     if settings.draft_tokens == 0:

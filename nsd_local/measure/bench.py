@@ -44,7 +44,7 @@ def bench(
     drift_tokens: int = DRIFT_TOKENS,
 ) -> Bench:
     """Runs what the journal lacks of a campaign. Raises Cancelled; what was finished is in the journal then."""
-    if journal is not None and _complete(campaign, journal):
+    if campaign.complete(journal):
         say("all runs are there already")
         return Bench(list(run_all(engine, campaign, journal)), None)
     warm_up(engine, campaign)
@@ -87,15 +87,6 @@ def _drift(before: float, after: float, where: Row) -> Row:
         "drifted": abs(change) > DRIFT_LIMIT,
         **where,
     }
-
-
-def _complete(campaign: Campaign, journal: Journal) -> bool:
-    keys = (
-        {"arm": arm.name, "prompt": prompt.id, "seed": seed, "repeat": repeat}
-        for repeat, seed, prompt, arms in campaign.turns()
-        for arm in arms
-    )
-    return all(journal.has(key) for key in keys)
 
 
 def summarise(rows: Iterable[Row]) -> list[Row]:

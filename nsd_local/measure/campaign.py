@@ -9,6 +9,7 @@ from typing import Any
 
 from nsd_local.api import Engine
 from nsd_local.decoding.decoder import never
+from nsd_local.errors import Cancelled, NsdError
 from nsd_local.measure.arms import Arm
 from nsd_local.measure.journal import Journal
 from nsd_local.measure.prompts import Prompt
@@ -28,7 +29,7 @@ def silent(text: str) -> None:
 class Campaign:
     """What is run: arms x prompts x seeds x repeats.
 
-    It stops before the first turn (one prompt, all arms) that would start after `time_limit_s`.
+    It stops before the first turn (one prompt, all arms) that would start after the `deadline` of time.monotonic().
     """
 
     arms: Sequence[Arm]
@@ -36,7 +37,7 @@ class Campaign:
     seeds: Sequence[int] = (0,)
     repeats: int = 1
     system: str | None = None
-    time_limit_s: float | None = None
+    deadline: float | None = None
     extras: Sequence[Extra] = field(default=())
 
     def turns(self) -> Iterator[tuple[int, int, Prompt, list[Arm]]]:
@@ -54,6 +55,17 @@ class Campaign:
         """Number of runs."""
         return self.repeats * len(self.seeds) * len(self.prompts) * len(self.arms)
 
+    @property
+    def late(self) -> bool:
+        """Is the deadline over?"""
+        return self.deadline is not None and monotonic() > self.deadline
+
+    def complete(self, journal: Journal | None) -> bool:
+        """Does the journal hold every run?"""
+        return all(
+            _done(journal, arm, prompt, seed, repeat) for repeat, seed, prompt, arms in self.turns() for arm in arms
+        )
+
 
 def run_all(
     engine: Engine,
@@ -64,7 +76,7 @@ def run_all(
     cancelled: Callable[[], bool] = never,
 ) -> Iterator[Row]:
     """The rows of all runs as they finish, after those that the journal holds already. Raises Cancelled."""
-    where, start, done = setup(engine), monotonic(), 0
+    where, done = setup(engine), 0
     if journal is not None:
         wanted = {
             (arm.name, prompt.id, seed, repeat) for repeat, seed, prompt, arms in campaign.turns() for arm in arms
@@ -76,7 +88,7 @@ def run_all(
             say(f"{done} of {campaign.size} runs are there already")
     for repeat, seed, prompt, arms in campaign.turns():
         due = [arm for arm in arms if not _done(journal, arm, prompt, seed, repeat)]
-        if due and campaign.time_limit_s is not None and monotonic() - start > campaign.time_limit_s:
+        if due and campaign.late:
             say(f"stopped at the time limit after {done} of {campaign.size} runs")
             return
         for arm in due:
@@ -97,12 +109,17 @@ def one(
     journal: Journal | None,
     cancelled: Callable[[], bool],
 ) -> Row:
-    """One run, written down."""
+    """One run, written down; an extra column that fails is its error."""
     finished = run(engine, arm, prompt, seed, repeat, system=campaign.system, cancelled=cancelled)
     values = row(finished, where)
     if finished.result is not None:
         for extra in campaign.extras:
-            values |= extra(finished)
+            try:
+                values |= extra(finished)
+            except Cancelled:
+                raise
+            except NsdError as error:
+                values["error"] = str(error)
     if journal is not None:
         rounds = finished.result.rounds if finished.result is not None else None
         journal.append(values, rounds)

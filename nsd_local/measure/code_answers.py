@@ -14,9 +14,7 @@ _BLOCK = re.compile(r"```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 def extract_code(text: str, entry_point: str = "") -> str:
     """The code of an answer: the last fenced block that defines `entry_point`; else the longest Python or unnamed
     block; else the text itself."""
-    blocks: list[str] = [
-        code for language, code in _BLOCK.findall(text) if language.lower() in ("", "python", "py", "python3")
-    ]
+    blocks: list[str] = [code for language, code in _BLOCK.findall(text) if language.lower() in _PYTHON]
     if entry_point:
         defining = [code for code in blocks if _defines(code, entry_point)]
         if defining:

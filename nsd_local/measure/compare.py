@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from nsd_local.api import Engine
 from nsd_local.decoding.decoder import never
+from nsd_local.errors import UsageError
 from nsd_local.measure.arms import Arm
 from nsd_local.measure.bench import Bench, bench, overall, warm_up
 from nsd_local.measure.campaign import Campaign, Say, run_all, silent
@@ -33,14 +34,19 @@ def compare(
     *,
     say: Say = silent,
     cancelled: Callable[[], bool] = never,
-) -> tuple[Bench, list[Row]]:
+) -> tuple[Bench, list[Row]] | None:
     """Runs the pilot, then the campaign with each arm at its best k; also gives the arms' rows of the summary.
 
-    Without a pilot the arms run as they are. `journals`: of the pilot, of the comparison.
+    Without a pilot the arms run as they are. `journals`: of the pilot, of the comparison. None where the deadline
+    came before the lengths were chosen. Raises UsageError where the comparison holds runs at another k than is
+    chosen now.
     """
     arms = campaign.arms
     if pilot is not None and any(_open(arm) for arm in arms):
         best = best_lengths(engine, campaign, pilot, journals[0], say, cancelled)
+        if best is None:
+            return None
+        _check_kept(journals[1], best)
         arms = [_at_best(arm, best) for arm in arms]
         say("; ".join(f"{arm.name}: k {arm.settings.draft_tokens}" for arm in arms if arm.drafts))
     result = bench(engine, replace(campaign, arms=arms), journals[1], say=say, cancelled=cancelled)
@@ -55,17 +61,38 @@ def best_lengths(
     journal: Journal | None = None,
     say: Say = silent,
     cancelled: Callable[[], bool] = never,
-) -> dict[str, int]:
-    """For each arm that leaves k open, the one of `pilot.ks` that gave the most tokens per second."""
+) -> dict[str, int] | None:
+    """For each arm that leaves k open, the one of `pilot.ks` that gave the most tokens per second.
+
+    None where the deadline came before all were tried.
+    """
     arms = [_at(arm, k, pilot.tokens) for arm in campaign.arms if _open(arm) for k in pilot.ks]
     trial = replace(campaign, arms=arms, prompts=campaign.prompts[: pilot.prompts], seeds=campaign.seeds[:1], repeats=1)
-    warm_up(engine, trial)
+    if not trial.complete(journal):
+        warm_up(engine, trial)
     rows = list(run_all(engine, replace(trial, extras=()), journal, say=say, cancelled=cancelled))
+    if len(rows) < trial.size:
+        again = "start again to go on" if journal is not None else "give it more time, or a k"
+        say(f"the draft lengths are not chosen yet, and nothing was compared: {again}")
+        return None
     speeds = {values["arm"]: values["total_ts"] or 0.0 for values in overall(rows)}
     named = {arm.name: [_name(arm, k) for k in pilot.ks] for arm in campaign.arms if _open(arm)}
     return {
         name: pilot.ks[max(range(len(tried)), key=lambda i: speeds.get(tried[i], 0.0))] for name, tried in named.items()
     }
+
+
+def _check_kept(journal: Journal | None, best: dict[str, int]) -> None:
+    if journal is None:
+        return
+    for record in journal.records:
+        name, k = record["arm"], record.get("draft_tokens")
+        if name in best and best[name] != k:
+            raise UsageError(
+                f"{journal.path} holds runs of {name} at k {k}",
+                f"the pilot chooses k {best[name]} now, and the two would count as one",
+                "Give the same --ks, --pilot and --seed as then, or choose another folder",
+            )
 
 
 def _open(arm: Arm) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from nsd_local.api import Engine
 from nsd_local.decoding.decoder import never
 from nsd_local.measure.arms import Arm
 from nsd_local.measure.campaign import Campaign, Say, run_all, silent
-from nsd_local.measure.confidence import mcnemar, median, wilson
+from nsd_local.measure.confidence import Paired, mcnemar, median, wilson
 from nsd_local.measure.journal import Journal
 from nsd_local.measure.prompts import Prompt
 from nsd_local.measure.runner import Row, Run
@@ -41,14 +42,14 @@ def evaluate(
     seeds: Sequence[int] = (0,),
     system: str | None = None,
     limits: Limits | None = None,
-    time_limit_s: float | None = None,
+    deadline: float | None = None,
     say: Say = silent,
     cancelled: Callable[[], bool] = never,
 ) -> list[Row]:
     """One row per problem, seed and arm. Raises Cancelled; what was finished is in the journal then."""
     prompts = [Prompt(task.name, problem.id, problem.text) for problem in problems]
     grader = Grader(task, problems, limits or Limits())
-    campaign = Campaign(arms, prompts, seeds, 1, system, time_limit_s, (grader,))
+    campaign = Campaign(arms, prompts, seeds, 1, system, deadline, (grader,))
     return list(run_all(engine, campaign, journal, say=say, cancelled=cancelled))
 
 
@@ -56,16 +57,15 @@ def summarise(rows: Sequence[Row], arms: Sequence[str]) -> list[Row]:
     """One row per arm, compared with the first one.
 
     `accuracy` is the mean over problems of the share of seeds that solved them (pass@1), with Wilson's interval over
-    problems. `p_value` is McNemar's, on the problems that both arms answered under the same seeds.
+    problems. `p_value` is McNemar's, on the problems that both arms answered, over the seeds that they share there.
     """
-    shares = {arm: _shares(rows, arm) for arm in arms}
-    return [_summary(arm, _of(rows, arm), shares[arm], shares[arms[0]], arm == arms[0]) for arm in arms]
+    by_arm = {arm: [row for row in rows if row["arm"] == arm] for arm in arms}
+    return [_summary(arm, by_arm[arm], by_arm[arms[0]], arm == arms[0]) for arm in arms]
 
 
-def _summary(arm: str, rows: Sequence[Row], shares: dict[str, float], base: dict[str, float], first: bool) -> Row:
+def _summary(arm: str, rows: Sequence[Row], base: Sequence[Row], first: bool) -> Row:
+    shares, pair = _shares(rows), _paired(rows, base)
     interval = wilson(sum(shares.values()), len(shares))
-    both = [problem for problem in shares if problem in base]
-    pair = mcnemar([shares[problem] for problem in both], [base[problem] for problem in both])
     answered = [row for row in rows if row.get("predicted_n")]
     tokens = sum(row["predicted_n"] for row in answered)
     rounds = sum(row["rounds"] for row in answered)
@@ -75,7 +75,7 @@ def _summary(arm: str, rows: Sequence[Row], shares: dict[str, float], base: dict
         "arm": arm,
         "problems": len(shares),
         "answers": len(rows),
-        "failed": len(rows) - len(answered),
+        "failed": sum(bool(row.get("error")) for row in rows),
         "solved": solved,
         "accuracy": interval.share if shares else None,
         "accuracy_low": interval.low,
@@ -93,13 +93,20 @@ def _summary(arm: str, rows: Sequence[Row], shares: dict[str, float], base: dict
     }
 
 
-def _of(rows: Iterable[Row], arm: str) -> list[Row]:
-    return [row for row in rows if row["arm"] == arm]
+def _paired(rows: Sequence[Row], base: Sequence[Row]) -> Paired:
+    """Two arms on the problems and seeds that both of them answered."""
+    both = set(map(_question, rows)) & set(map(_question, base))
+    mine, other = (_shares(row for row in part if _question(row) in both) for part in (rows, base))
+    return mcnemar(list(mine.values()), [other[problem] for problem in mine])
 
 
-def _shares(rows: Iterable[Row], arm: str) -> dict[str, float]:
+def _question(row: Row) -> tuple[Any, ...]:
+    return row["prompt"], row["seed"]
+
+
+def _shares(rows: Iterable[Row]) -> dict[str, float]:
     """The share of a problem's seeds that were solved; a run that failed did not solve it."""
     scores: dict[str, list[float]] = {}
-    for row in _of(rows, arm):
+    for row in rows:
         scores.setdefault(row["prompt"], []).append(float(bool(row.get("solved"))))
     return {problem: statistics.fmean(values) for problem, values in scores.items()}

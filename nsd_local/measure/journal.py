@@ -12,11 +12,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from nsd_local.catalog.disk import unreadable
+from nsd_local.decoding.json_lines import json_lines
 from nsd_local.decoding.records import Round
-from nsd_local.decoding.records_io import FORMAT, round_to_dict
+from nsd_local.decoding.records_io import FORMAT, Recording, read_recordings, round_to_dict
 from nsd_local.errors import UsageError
 
 Record = dict[str, Any]
+MOST_NAMED = 5  # of the differences between two headers
 
 
 class Journal:
@@ -56,12 +58,16 @@ class Journal:
         """Writes a record, its rounds first: what is not vouched for by a record is dropped on resuming."""
         written = dict(record)
         if self._keeps_rounds and rounds is not None:
-            about = {name: value for name, value in written.items() if not isinstance(value, (list, dict))}
-            lines = [{"format": FORMAT, "about": about}, *map(round_to_dict, rounds)]
+            lines = [{"format": FORMAT, "about": dict(written)}, *map(round_to_dict, rounds)]
             written["rounds_end"] = _append(self.rounds_path, "".join(map(_line, lines)))
         _append(self.path, _line(written))
         self.records.append(written)
         self._done.add(self.key(written))
+
+    def recordings(self) -> list[Recording]:
+        """The rounds that were kept, each under the record that they belong to."""
+        kept = self.rounds_path.is_file() and self.rounds_path.stat().st_size > 0
+        return read_recordings(self.rounds_path) if kept else []
 
     def _resume(self, header: Record) -> list[Record]:
         header = json.loads(json.dumps(header))  # as it will be read
@@ -122,29 +128,28 @@ def _read(path: Path) -> tuple[int, list[Record]]:
     except OSError as error:
         raise unreadable(path, error) from error
     whole = data.rfind(b"\n") + 1
-    return whole, list(_objects(path, data[:whole]))
-
-
-def _objects(path: Path, data: bytes) -> Iterator[Record]:
-    for number, line in enumerate(data.splitlines(), 1):
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            raise UsageError(f"{path.name}, line {number} is not JSON", str(error)) from error
-        if not isinstance(value, dict):
-            raise UsageError(f"{path.name}, line {number} is not a JSON object")
-        yield value
+    return whole, [record for _, record in json_lines(data[:whole], path.name)]
 
 
 def _same(path: Path, old: Record, new: Record) -> None:
-    differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    differing = [f"{name} ({_short(there)} there, {_short(now)} now)" for name, there, now in _differing(old, new)]
     if differing:
-        name = differing[0]
+        more = len(differing) - MOST_NAMED
         raise UsageError(
             f"{path} holds another measurement",
-            f"its {', '.join(differing)} differ ({name}: {_short(old.get(name))} there, {_short(new.get(name))} now)",
+            f"it differs in {', '.join(differing[:MOST_NAMED])}" + (f" and {more} more" if more > 0 else ""),
             "Choose another folder, or delete the file to start again",
         )
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(name, old value, new value) of what differs; names of nested values have dots."""
+    for name in {**old, **new}:
+        there, now = old.get(name), new.get(name)
+        if isinstance(there, dict) and isinstance(now, dict):
+            yield from _differing(there, now, f"{within}{name}.")
+        elif there != now:
+            yield f"{within}{name}", there, now
 
 
 def _short(value: Any) -> str:

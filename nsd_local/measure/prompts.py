@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from nsd_local.catalog.disk import unreadable
+from nsd_local.decoding.json_lines import read_json_lines
 from nsd_local.errors import UsageError
 
 if sys.version_info >= (3, 11):
@@ -69,11 +68,7 @@ def read_prompts(path: Path) -> list[Prompt]:
 
     Raises UsageError where the file cannot be read as such.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise unreadable(path, error) from error
-    prompts = [_prompt(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    prompts = [_prompt(path, number, entry) for number, entry in read_json_lines(path)]
     if not prompts:
         raise UsageError(f"{path} holds no prompts")
     ids = [prompt.id for prompt in prompts]
@@ -93,16 +88,8 @@ def _load(kind: str) -> list[Prompt]:
     return [Prompt(kind, entry["name"], entry["text"].strip()) for entry in data["prompt"]]
 
 
-def _prompt(path: Path, number: int, line: str) -> Prompt:
-    try:
-        entry: Any = json.loads(line)
-    except ValueError as error:
-        raise UsageError(f"{path.name}, line {number} is not JSON", str(error)) from error
-    text = (
-        next((entry[key] for key in ("text", "prompt", "question") if key in entry), None)
-        if isinstance(entry, dict)
-        else None
-    )
+def _prompt(path: Path, number: int, entry: Mapping[str, Any]) -> Prompt:
+    text = next((entry[key] for key in ("text", "prompt", "question") if key in entry), None)
     if not isinstance(text, str) or not text.strip():
         raise UsageError(
             f"{path.name}, line {number} holds no prompt",

@@ -20,6 +20,7 @@ from nsd_local.measure import jail
 
 ALL_FENCES = ("limits", "kernel", "hook")
 POLL_S = 0.02
+BLOCK = 4096  # bytes of disk that a file or folder takes at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,13 @@ class Limits:
     seconds: float = 10.0  # wall time; CPU time is bound by the next whole second
     memory_mb: int = 1024
     file_mb: int = 16  # size of one file
+    folder_mb: int = 64  # of all its files together
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a program ended. `reason` is "" where it passed, and starts with one of: timeout, memory, refused, ended
-    early, or the exception's name."""
+    """How a program ended. `reason` is "" where it passed, and starts with one of: timeout, memory, disk, refused,
+    ended early, or the exception's name."""
 
     passed: bool
     reason: str
@@ -46,8 +48,8 @@ def run_program(program: str, limits: Limits | None = None, *, fences: tuple[str
     """Runs `program` in an empty folder; it passes if it reaches its end without an exception and without having
     tried anything that is refused.
 
-    What holds it: jail.py. The wall time and the memory are watched from outside too, and whatever is left of it is
-    killed. `fences` leaves some out, for tests.
+    What holds it: jail.py. The wall time, the memory and the size of its folder are watched from outside too, and
+    whatever is left of it is killed. `fences` leaves some out, for tests.
     """
     limits = limits or Limits()
     with tempfile.TemporaryDirectory(prefix="nsd-sandbox-", ignore_cleanup_errors=True) as outer:
@@ -68,7 +70,7 @@ def run_program(program: str, limits: Limits | None = None, *, fences: tuple[str
         (place / "order.json").write_text(json.dumps(order), encoding="utf-8")
         shutil.copy(jail.__file__, place / "jail.py")  # where it starts from is its import path: nothing else is there
         start = time.perf_counter()
-        code, why = _watch(_start(place, folder), limits)
+        code, why = _watch(_start(place, folder), folder, limits)
         seconds = time.perf_counter() - start
         return _outcome(place / "verdict.json", secret, code, why, seconds)
 
@@ -96,7 +98,7 @@ def _start(place: Path, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[int | None, str]:
+def _watch(process: subprocess.Popen[bytes], folder: Path, limits: Limits) -> tuple[int | None, str]:
     """Waits; returns the exit code, or None and why it was killed."""
     end = time.monotonic() + limits.seconds
     try:
@@ -107,6 +109,8 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits) -> tuple[int | None
                 return None, f"timeout: it ran longer than {limits.seconds:g} s"
             if _resident(process.pid) > limits.memory_mb << 20:
                 return None, f"memory: it took more than {limits.memory_mb} MiB"
+            if _exceeds(folder, limits.folder_mb << 20):
+                return None, f"disk: its files took more than {limits.folder_mb} MiB"
     finally:
         _kill(process)
 
@@ -120,6 +124,18 @@ def _resident(pid: int) -> int:
             with contextlib.suppress(psutil.Error):
                 total += one.memory_info().rss
     return total
+
+
+def _exceeds(folder: Path, limit: int) -> bool:
+    """Does a folder take more bytes than `limit`?"""
+    total = 0
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with contextlib.suppress(OSError):  # it may be gone by now
+                total += max(BLOCK, os.lstat(os.path.join(place, name)).st_size)
+        if total > limit:
+            return True
+    return False
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
-import json
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nsd_local.catalog.disk import unreadable
+from nsd_local.decoding.json_lines import json_lines
 from nsd_local.errors import UsageError
 from nsd_local.measure.answers import MISSING, Grade, grade_math
 from nsd_local.measure.code_answers import complete, extract_code, grade_code
@@ -131,15 +132,15 @@ TASKS: dict[str, Task] = {
 }
 
 
-def _entries(path: Path) -> list[tuple[int, Entry]]:
+def _entries(path: Path) -> Iterator[tuple[int, Entry]]:
     try:
         data = path.read_bytes()
-        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
-        return [(number, json.loads(line)) for number, line in enumerate(lines, 1) if line.strip()]
+        unpacked = gzip.decompress(data) if path.suffix == ".gz" else data
     except OSError as error:
         raise unreadable(path, error) from error
-    except (EOFError, ValueError) as error:
+    except (EOFError, zlib.error) as error:
         raise UsageError(f"{path} cannot be read", f"{type(error).__name__}: {error}") from error
+    return json_lines(unpacked, path.name)
 
 
 def _first(entry: Entry, *names: str) -> Any:

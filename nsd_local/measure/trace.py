@@ -127,7 +127,7 @@ def _theta(about: Mapping[str, Any]) -> float | None:
     if about.get("rule") != Nucleus.name:
         return None
     named = re.search(r"theta=([\d.]+)", str(about.get("arm", "")))
-    return float(named[1]) if named else Nucleus().theta
+    return float(named[1]) if named else float(about.get("rule_parameters", {}).get("theta", Nucleus().theta))
 
 
 def _spent(rule: Nucleus, excess: float) -> float:

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,17 @@ def test_the_answer_follows_the_grammar(generate, tmp_path):
     code, out, _ = generate("--grammar", tmp_path / "word.gbnf")
     assert code == 0
     assert re.fullmatch("Grüße, [a-z]{3}", out.strip())
+
+
+def test_the_examples_of_the_page_work(generate, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "grammar.md").read_text(encoding="utf-8")
+    for name, flag in (("card.json", "--json-schema"), ("list.gbnf", "--grammar")):
+        (content,) = re.findall(rf"`{name}`:\n\n```\w*\n(.*?)```", page, re.DOTALL)
+        assert f"{flag} {name}" in page
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        code, out, _ = generate(flag, tmp_path / name, "--ctx", "2048", "--json")
+        assert code == 0
+        assert json.loads(out.splitlines()[-1])["finish_reason"] == "stop"
 
 
 @pytest.mark.parametrize(

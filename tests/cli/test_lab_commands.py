@@ -6,14 +6,18 @@ import csv
 import io
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from nsd_local.catalog.home import HOME_VARIABLE
+from nsd_local.cli import lab
+from nsd_local.cli.main import main
 from nsd_local.measure.journal import read_journal
 from tests import tiny
 from tests.tiny import Tiny
@@ -125,6 +129,34 @@ def test_stopped_by_ctrl_c_it_goes_on_later(home: Path) -> None:
     assert len(read_journal(home / "stopped" / "bench.jsonl")[1]) == 48 + 1  # and the check for drift
 
 
+def test_positions_can_be_asked_for_later(home: Path) -> None:
+    arguments = ["bench", *FAST, "-a", "exact", "-o", "later"]
+    run(home, *arguments)
+    _, error = run(home, *arguments, "--positions")
+    assert "all runs are there already" in error
+    _, records = read_journal(home / "later" / "positions.jsonl")
+    assert len(records) == 2
+
+
+def test_a_comparison_without_time_for_its_pilot_says_so(home: Path) -> None:
+    arms = ["-a", "plain", "-a", "exact"]
+    out, error = run(home, "compare", *PAIR, *arms, "--limit", "1", "--ks", "1,2", "--time-limit", "0")
+    assert out == ""
+    assert "the draft lengths are not chosen yet" in error
+
+
+@pytest.mark.parametrize("arguments", [["eval", "gsm8k"], ["compare"], ["sweep"]])
+def test_what_judges_answers_is_looked_for_first(
+    home: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "math_verify", None)
+    assert main([*arguments, "--data", str(home / "sums.jsonl"), "-m", "missing.gguf"]) == 2
+    error = capsys.readouterr().err
+    assert "math-verify is not installed" in error
+    assert "nsd-local[lab]" in error
+    assert "missing.gguf" not in error
+
+
 def test_a_folder_of_other_settings_is_refused(home: Path) -> None:
     run(home, "eval", "gsm8k", "--data", "sums.jsonl", *FAST, "-a", "plain", "-o", "other")
     code, error = refused(
@@ -132,6 +164,7 @@ def test_a_folder_of_other_settings_is_refused(home: Path) -> None:
     )
     assert code == 2
     assert "another measurement" in error
+    assert "settings.law.temperature (0.7 there, 1.0 now)" in " ".join(error.split())
 
 
 def test_programs_run_only_if_allowed(home: Path) -> None:
@@ -165,13 +198,27 @@ def test_nonsense_is_refused_before_a_model_is_loaded(home: Path, arguments: lis
     assert "missing.gguf" not in error
 
 
+SCRIPT = Path(__file__).parents[2] / "scripts" / "lab.py"
+
+
+def test_a_length_named_twice_is_tried_once() -> None:
+    assert lab.numbers("4,2,4", int) == [4, 2]
+
+
+def test_the_series_can_be_made_shorter() -> None:
+    steps = runpy.run_path(str(SCRIPT))["steps"]
+    series = steps(Namespace(tiny=False, k=4, per_kind=1, n=32, gsm8k=None))
+    for name in ("bench", "sweep", "rules", "compare"):
+        assert "--per-kind 1 -n 32" in " ".join(series[name])
+    assert "-n" not in series["humaneval"]
+
+
 def test_the_script_runs_the_series(home: Path) -> None:
     """What is there already is not run again."""
-    script = Path(__file__).parents[2] / "scripts" / "lab.py"
     arguments = ["--tiny", "--out", "series", "-m", "target.gguf", "-d", "draft.gguf", "--threads", "1"]
     for said in ("[16/16]", "all runs are there already"):
         done = subprocess.run(
-            [sys.executable, str(script), *arguments, "--only", "bench", "--only", "report"],
+            [sys.executable, str(SCRIPT), *arguments, "--only", "bench", "--only", "report"],
             cwd=home, env={**os.environ, HOME_VARIABLE: str(home)}, capture_output=True, encoding="utf-8", check=True,
         )  # fmt: skip
         assert said in done.stderr

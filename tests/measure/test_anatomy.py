@@ -9,6 +9,7 @@ import pytest
 
 from nsd_local.api import Engine
 from nsd_local.decoding.settings import Settings
+from nsd_local.errors import Cancelled
 from nsd_local.measure.anatomy import COLUMNS, Anatomist, dissect
 from nsd_local.measure.arms import parse_arm, parse_arms
 from nsd_local.measure.campaign import KEY, Campaign, run_all
@@ -83,3 +84,28 @@ def test_only_drafts_of_a_model_are_dissected(engine: Engine, short: Settings, t
     assert record["arm"] == "exact"
     assert len({len(record[name]) for name in COLUMNS}) == 1
     assert all(math.isfinite(value) for value in record["entropy_p"])
+
+
+def test_recorded_runs_are_dissected_later_and_once(engine: Engine, short: Settings, tmp_path: Path) -> None:
+    arms = parse_arms(["plain", "match", "exact", "nucleus"], short)
+    campaign = Campaign(arms, [Prompt("chat", "a", "Hello"), Prompt("chat", "b", "Once upon")])
+    with (
+        Journal(tmp_path / "bench.jsonl", {"format": "x"}, KEY, rounds=True) as runs,
+        Journal(tmp_path / "at-once.jsonl", {"format": "x"}, KEY) as at_once,
+        Journal(tmp_path / "later.jsonl", {"format": "x"}, KEY) as later,
+    ):
+        list(run_all(engine, replace(campaign, extras=(Anatomist(engine, at_once),)), runs))
+        anatomist = Anatomist(engine, later)
+        anatomist.catch_up(replace(campaign, deadline=0.0), runs)
+        with pytest.raises(Cancelled):
+            anatomist.catch_up(campaign, runs, cancelled=lambda: True)
+        assert later.records == []
+        anatomist.catch_up(campaign, runs)
+        assert [later.key(one) for one in later.records] == [at_once.key(one) for one in at_once.records]
+        assert {one["arm"] for one in later.records} == {"exact", "nucleus"}
+        for one, other in zip(later.records, at_once.records, strict=True):
+            assert (one["outcome"], one["rank"]) == (other["outcome"], other["rank"])
+            assert one["p"] == pytest.approx(other["p"], abs=1e-3)
+        anatomist.catch_up(campaign, runs)
+        list(run_all(engine, replace(campaign, extras=(anatomist,))))  # as after a kill between the two journals
+        assert len(later.records) == len(at_once.records)

@@ -7,6 +7,9 @@ import pytest
 from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
 from nsd_local.measure.arms import parse_arm, parse_arms
+from nsd_local.measure.sweep import theta_grid
+from nsd_local.verification.block import NucleusBlock
+from nsd_local.verification.lenience import Lenience
 from nsd_local.verification.rule import Exact, Nucleus
 from nsd_local.verification.rules import RULES
 
@@ -20,16 +23,24 @@ def test_plain_drafts_nothing() -> None:
     assert arm.describe()["rule"] is None
 
 
-def test_a_bare_name_of_the_base_rule_keeps_its_parameters() -> None:
-    assert parse_arm("nucleus", BASE).settings == BASE
-    assert parse_arm("nucleus:theta=0.95", BASE).settings.rule == Nucleus(theta=0.95)
+def test_the_base_rule_keeps_the_parameters_that_are_not_named() -> None:
+    capped = replace(BASE, rule=Nucleus(theta=0.8, cap=0.02))
+    assert parse_arm("nucleus", capped).settings == capped
+    assert parse_arm("nucleus:theta=0.95", capped).settings.rule == Nucleus(theta=0.95, cap=0.02)
+    assert parse_arm("nucleus:strength=0.5,k=2", capped).settings.rule == Nucleus(theta=0.8, strength=0.5, cap=0.02)
+    assert {arm.settings.rule.cap for arm in theta_grid(capped, (2,), (0.85, 0.95))[2:]} == {0.02}
+
+
+def test_another_rule_has_its_own_defaults() -> None:
     assert parse_arm("exact", BASE).settings == replace(BASE, rule=Exact())
+    assert parse_arm("nucleus-block", BASE).settings.rule == NucleusBlock()
+    assert parse_arm("lenience:l=0.7", BASE).settings.rule == Lenience(0.7)
 
 
 def test_settings_of_the_request() -> None:
     settings = parse_arm("nucleus:k=7,strength=0.5,budget=none,exact-first=0,relax=1", BASE).settings
     assert settings == replace(
-        BASE, rule=Nucleus(strength=0.5), draft_tokens=7, budget=None, exact_first=0, relax_point_mass=True
+        BASE, rule=Nucleus(theta=0.8, strength=0.5), draft_tokens=7, budget=None, exact_first=0, relax_point_mass=True
     )
     assert parse_arm("exact:k=auto", BASE).settings.draft_tokens == "auto"
 

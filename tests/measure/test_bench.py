@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -13,14 +14,14 @@ from nsd_local.api import Engine
 from nsd_local.decoding.records_io import read_recordings
 from nsd_local.decoding.settings import Settings
 from nsd_local.decoding.summary import Summary
-from nsd_local.errors import Cancelled
+from nsd_local.errors import Cancelled, UsageError
 from nsd_local.measure.arms import parse_arm, parse_arms
 from nsd_local.measure.bench import bench, paired, summarise
 from nsd_local.measure.campaign import KEY, Campaign, run_all
 from nsd_local.measure.journal import Journal
 from nsd_local.measure.likelihood import TargetLikelihood, log_likelihood
 from nsd_local.measure.prompts import Prompt, load_prompts
-from nsd_local.measure.runner import run
+from nsd_local.measure.runner import Row, Run, run
 from nsd_local.verification.verdict import Kind
 
 PROMPTS = [Prompt("chat", "a", "Hello"), Prompt("code", "b", "def f("), Prompt("code", "c", "while")]
@@ -72,6 +73,20 @@ def test_a_failure_is_a_row(engine: Engine, short: Settings) -> None:
     assert {values["n_failed"] for values in summaries} == {1}
 
 
+def test_a_column_that_fails_is_the_error_of_its_row(engine: Engine, short: Settings, tmp_path: Path) -> None:
+    def picky(finished: Run) -> Row:
+        if finished.prompt.name == "b":
+            raise UsageError("It cannot be judged")
+        return {"score": 1.0}
+
+    with Journal(tmp_path / "bench.jsonl", {"format": "x"}, KEY) as journal:
+        rows = list(run_all(engine, campaign(short, ["plain"], extras=[picky]), journal))
+        assert [(row["error"], row.get("score")) for row in rows] == [
+            (None, 1.0), ("It cannot be judged.", None), (None, 1.0),
+        ]  # fmt: skip
+        assert len(journal.records) == 3
+
+
 def test_summaries_pair_runs_of_the_same_prompt() -> None:
     def row(arm: str, prompt: str, speed: float) -> dict[str, object]:
         return {
@@ -109,7 +124,7 @@ def test_a_stopped_benchmark_goes_on(engine: Engine, short: Settings, tmp_path: 
 
 def test_the_time_limit_ends_between_turns(engine: Engine, short: Settings) -> None:
     said: list[str] = []
-    rows = list(run_all(engine, campaign(short, time_limit_s=0.0), say=said.append))
+    rows = list(run_all(engine, campaign(short, deadline=monotonic()), say=said.append))
     assert rows == [] or len(rows) % len(SPECS) == 0
     assert len(rows) < 12
     assert "time limit" in said[-1]
@@ -123,7 +138,7 @@ def test_recorded_rounds_satisfy_the_definitions(engine: Engine, short: Settings
     assert len(recordings) == len(rows)
     kept: set[Kind] = {"ratio", "nucleus"}
     for row, recording in zip(rows, recordings, strict=True):
-        assert all(recording.about[name] == row[name] for name in KEY)
+        assert all(recording.about[name] == row[name] for name in (*KEY, "rule_parameters"))
         tokens = [token for one in recording.rounds for token in one.tokens]
         drafted = sum(len(one.drafted) for one in recording.rounds)
         accepted = sum(token.kind in kept for token in tokens)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,53 @@ def test_each_rule_runs_at_its_own_best_length(engine: Engine, short: Settings, 
     assert all(row["draft_tokens"] == chosen[row["arm"]] for row in result.rows)
     assert {row["score"] for row in result.rows} <= {0.0, 1.0}
     assert all(one["score"] is not None for one in summaries)
+
+
+@contextmanager
+def kept_in(folder: Path) -> Iterator[tuple[Journal, Journal]]:
+    with (
+        Journal(folder / "pilot.jsonl", {"format": "x"}, KEY) as pilot,
+        Journal(folder / "compare.jsonl", {"format": "x"}, KEY) as journal,
+    ):
+        yield pilot, journal
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that shows 0, 1, 2, ... at every look at it; one is taken before each turn."""
+    times = count()
+    monkeypatch.setattr("nsd_local.measure.campaign.monotonic", lambda: next(times))
+
+
+def test_a_stopped_pilot_chooses_nothing_and_goes_on(
+    engine: Engine, short: Settings, tmp_path: Path, ticking: None
+) -> None:
+    arms = parse_arms(["plain", "exact"], replace(short, draft_tokens="auto"))
+    pilot, said = Pilot((1, 3), prompts=2, tokens=8), list[str]()
+    with kept_in(tmp_path) as journals:
+        assert compare(engine, Campaign(arms, PROMPTS, deadline=0.5), pilot, journals, say=said.append) is None
+        assert [len(one.records) for one in journals] == [2, 0]
+        assert "not chosen yet" in said[-1]
+        assert compare(engine, Campaign(arms, PROMPTS), pilot, journals) is not None
+        assert [len(one.records) for one in journals] == [4, 4 + 1]  # and the check for drift
+
+
+def test_pilot_and_comparison_share_one_deadline(engine: Engine, short: Settings, ticking: None) -> None:
+    arms = parse_arms(["plain", "exact"], replace(short, draft_tokens="auto"))
+    found = compare(engine, Campaign(arms, PROMPTS, deadline=2.5), Pilot((1, 3), prompts=2, tokens=8))
+    assert found is not None
+    assert len(found[0].rows) == 2  # two turns for the pilot, one for the comparison
+
+
+def test_runs_at_another_length_are_not_mixed(engine: Engine, short: Settings, tmp_path: Path) -> None:
+    arms = parse_arms(["plain", "exact", "nucleus"], replace(short, draft_tokens="auto"))
+    with kept_in(tmp_path) as journals:
+        compare(engine, Campaign(arms[:2], PROMPTS), Pilot((1,), tokens=8), journals)
+        with pytest.raises(UsageError, match="holds runs of exact at k 1"):
+            compare(engine, Campaign(arms[:2], PROMPTS), Pilot((3,), tokens=8), journals)
+        found = compare(engine, Campaign(arms, PROMPTS), Pilot((1,), tokens=8), journals)  # one arm more
+        assert found is not None
+        assert {one["arm"]: one["draft_tokens"] for one in found[1]} == {"plain": 0, "exact": 1, "nucleus": 1}
 
 
 def test_a_fixed_length_needs_no_pilot(engine: Engine, short: Settings) -> None:

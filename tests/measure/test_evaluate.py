@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from nsd_local.api import Engine
 from nsd_local.decoding.settings import Settings
-from nsd_local.errors import Cancelled
+from nsd_local.errors import Cancelled, UsageError
+from nsd_local.measure.answers import Grade
 from nsd_local.measure.arms import parse_arms
 from nsd_local.measure.campaign import KEY
 from nsd_local.measure.confidence import mcnemar, wilson
@@ -150,6 +152,26 @@ def test_several_seeds_of_a_problem_are_one_trial() -> None:
     (summary,) = summarise(rows_of("plain", [[True, False], [True, True]]), ["plain"])
     assert (summary["problems"], summary["answers"], summary["accuracy"]) == (2, 4, 0.75)
     assert summary["accuracy_high"] == wilson(1.5, 2).high
+
+
+def test_pairs_share_problem_and_seed() -> None:
+    """Seeds that only one of the arms has do not count."""
+    plain = rows_of("plain", [[True, False], [False, True], [False, True]])
+    _, other = summarise([*plain, *rows_of("x", [[True, True]])], ["plain", "x"])
+    assert (other["better"], other["worse"]) == (1, 0)
+
+
+def test_an_answer_that_cannot_be_judged_is_a_failed_row(engine: Engine, short: Settings, tmp_path: Path) -> None:
+    def grade(problem: Problem, text: str, limits: Limits) -> Grade:
+        if problem.id == "p1":
+            raise UsageError("It cannot be judged")
+        return Grade(True, text)
+
+    strict = replace(task("gsm8k"), grade=grade)
+    with Journal(tmp_path / "eval.jsonl", {"format": "x"}, KEY) as journal:
+        (summary,) = summarise(evaluate(engine, strict, PROBLEMS, parse_arms(["plain"], short), journal), ["plain"])
+        assert (summary["answers"], summary["solved"], summary["failed"]) == (4, 3, 1)
+        assert [record["error"] for record in journal.records] == [None, "It cannot be judged.", None, None]
 
 
 def test_a_run_that_failed_did_not_solve_its_problem(engine: Engine, short: Settings) -> None:

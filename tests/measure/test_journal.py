@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,10 +79,33 @@ def test_another_measurement_is_not_continued(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     fill(path, 1)
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=r'model: "a" there, "b" now'):
+    with pytest.raises(UsageError, match=r'It differs in model \("a" there, "b" now\)\.'):
         journal(path, model="b")
     assert path.read_bytes() == before
     fill(path, 0)  # and the file is free again
+
+
+def test_a_difference_is_named_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    setup = {"cpu": "x" * 90, "n_threads": 2}
+    with journal(path, setup=setup):
+        pass
+    with pytest.raises(UsageError, match=r"It differs in setup\.n_threads \(2 there, 4 now\)\."):
+        journal(path, setup={**setup, "n_threads": 4})
+    with pytest.raises(UsageError, match=r"setup\.k4 \(null there, 4 now\) and 3 more\."):
+        journal(path, setup={**setup, **{f"k{i}": i for i in range(8)}})
+
+
+@pytest.mark.parametrize("text", ["a\u2028b", "a\u2029b", "a\x85b", "a\ud800b"], ids=ascii)
+def test_no_text_ends_a_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    one = round_(0)
+    with journal(path) as file:
+        file.append({"arm": "plain", "prompt": text}, [replace(one, tokens=(replace(one.tokens[0], text=text),))])
+    with journal(path) as again:
+        assert again.has({"arm": "plain", "prompt": text})
+        (recording,) = again.recordings()
+        assert recording.rounds[0].tokens[0].text == text
 
 
 def test_two_runs_cannot_share_a_file(tmp_path: Path) -> None:

@@ -41,6 +41,14 @@ def test_prompts_of_a_file(tmp_path: Path) -> None:
     assert (second.id, second.text, second.answer) == ("chat/2", "Hello", None)
 
 
+def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    texts = ["one\u2028two", "three\x85four"]
+    lines = [json.dumps({"text": text}, ensure_ascii=False) for text in texts]
+    path.write_text("\r\n".join(lines), encoding="utf-8", newline="")
+    assert [prompt.text for prompt in read_prompts(path)] == texts
+
+
 @pytest.mark.parametrize("text", ["", "\n", "no json", "[1]", '{"text": ""}', '{"title": "x"}'])
 def test_a_file_without_prompts_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.jsonl"

@@ -108,6 +108,19 @@ def test_a_full_disk_is_prevented() -> None:
 
 
 @pytest.mark.parametrize(
+    "program",
+    [
+        "for i in range(20): open(str(i), 'wb').write(bytes(8 << 20))",
+        "for i in range(20_000): open(str(i), 'wb').close()",
+    ],
+    ids=["large", "empty"],
+)
+def test_many_files_are_too_much_too(program: str, fences: tuple[str, ...]) -> None:
+    outcome = run_program(f"{program}\nwhile True: pass", Limits(seconds=20), fences=fences)
+    assert_reason(outcome, "disk: ")
+
+
+@pytest.mark.parametrize(
     "change",
     [
         "open(PATH, 'w').write('evil')",

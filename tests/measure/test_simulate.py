@@ -155,3 +155,8 @@ def test_the_meter_predicts_what_is_kept(contexts: tuple[Context, Context]) -> N
                 expected += chance
                 variance += chance * (1.0 - chance)
     assert abs(kept - expected) < 5.0 * variance**0.5, "five standard deviations: a false alarm in 2 million"
+
+
+def test_theta_is_that_of_the_arm() -> None:
+    about = {"rule": "nucleus", "arm": "nucleus:strength=0.5", "rule_parameters": {"theta": 0.8, "strength": 0.5}}
+    assert list(Trace.of(Recording(about)).excess) == [0.8]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,21 @@ def test_bad_files_are_refused(tmp_path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(UsageError, match=r"bad\.jsonl"):
         task("gsm8k").read(path)
+
+
+@pytest.mark.parametrize("damaged", [lambda data: data[:-9], lambda data: data[:10] + b"\xff" * 9, lambda data: b"x"])
+def test_a_damaged_archive_is_refused(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "bad.jsonl.gz"
+    path.write_bytes(damaged(gzip.compress(b'{"question": "?", "answer": "1"}\n')))
+    with pytest.raises(UsageError, match=r"bad\.jsonl\.gz cannot be read"):
+        task("gsm8k").read(path)
+
+
+def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "math.jsonl"
+    path.write_text('{"question": "one\u2028two", "answer": "1"}\n', encoding="utf-8")
+    (problem,) = task("gsm8k").read(path)
+    assert problem.text.startswith("one\u2028two")
 
 
 def test_unknown_tasks_and_missing_data() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 
-from nsd_local.decoding.records_io import Recording
+from nsd_local.decoding.records import Round
 from nsd_local.measure.figures import canvas
 from nsd_local.measure.figures.canvas import Drawn, Figure
 from nsd_local.measure.folder import Folder
@@ -23,28 +23,40 @@ def shares_by_rank(ranks: Sequence[int]) -> list[float]:
     return [count / len(ranks) for count in counts]
 
 
-def _rejected_ranks(answers: Sequence[Recording]) -> list[int]:
-    rounds = [round_ for one in answers for round_ in one.rounds]
-    return [round_.rejected_rank for round_ in rounds if round_.rejected_rank is not None]
-
-
-def rejected_rank(folder: Folder) -> Drawn | None:
+def _by_rank(
+    folder: Folder, ranks_of: Callable[[Round], list[int]], across: str, up: str, counted: str, *, sums: bool = False
+) -> Drawn | None:
+    """Bars of the share of each rank, arm by arm; `sums` adds the shares up to each rank as lines."""
     source, by_arm = folder.rounds
-    ranks = {arm: _rejected_ranks(answers) for arm, answers in by_arm.items()}
+    ranks = {
+        arm: [rank for one in answers for round_ in one.rounds for rank in ranks_of(round_)]
+        for arm, answers in by_arm.items()
+    }
     ranks = {arm: values for arm, values in ranks.items() if values}
     if not ranks:
         return None
     sheet, axes = canvas.new()
-    width = 0.8 / len(ranks)
+    width, alpha = 0.8 / len(ranks), 0.55 if sums else 1.0
     for i, (arm, values) in enumerate(ranks.items()):
+        shares, label = shares_by_rank(values), f"{arm} ({len(values)})"
         places = [x + (i - (len(ranks) - 1) / 2) * width for x in range(len(LABELS))]
-        axes.bar(places, shares_by_rank(values), width, color=canvas.colour(i + 1), label=f"{arm} ({len(values)})")
+        axes.bar(places, shares, width, color=canvas.colour(i + 1), alpha=alpha, label=label)
+        if sums:
+            axes.plot(range(len(LABELS)), list(accumulate(shares)), "o", markersize=3, **canvas.style(i + 1))
     axes.set_xticks(range(len(LABELS)), LABELS)
-    axes.set_xlabel("rank of the rejected token in the target")
-    axes.set_ylabel("share of rejections")
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
     canvas.percent(axes.yaxis)
     canvas.legend(sheet)
-    return Drawn(sheet, f"{source}: {sum(map(len, ranks.values()))} first rejections of their rounds")
+    return Drawn(sheet, f"{source}: {sum(map(len, ranks.values()))} {counted}")
+
+
+def rejected_rank(folder: Folder) -> Drawn | None:
+    def ranks(round_: Round) -> list[int]:
+        return [] if round_.rejected_rank is None else [round_.rejected_rank]
+
+    across, up = "rank of the rejected token in the target", "share of rejections"
+    return _by_rank(folder, ranks, across, up, "first rejections of their rounds")
 
 
 def rejected_location(folder: Folder) -> Drawn | None:
@@ -81,33 +93,11 @@ def rejected_location(folder: Folder) -> Drawn | None:
 
 
 def kept_by_nucleus(folder: Folder) -> Drawn | None:
-    source, by_arm = folder.rounds
-    ranks = {
-        arm: [
-            token.target_rank
-            for one in answers
-            for round_ in one.rounds
-            for token in round_.tokens
-            if token.kind == "nucleus"
-        ]
-        for arm, answers in by_arm.items()
-    }
-    ranks = {arm: values for arm, values in ranks.items() if values}
-    if not ranks:
-        return None
-    sheet, axes = canvas.new()
-    width = 0.8 / len(ranks)
-    for i, (arm, values) in enumerate(ranks.items()):
-        shares = shares_by_rank(values)
-        places = [x + (i - (len(ranks) - 1) / 2) * width for x in range(len(LABELS))]
-        axes.bar(places, shares, width, color=canvas.colour(i + 1), alpha=0.55, label=f"{arm} ({len(values)})")
-        axes.plot(range(len(LABELS)), list(accumulate(shares)), "o", markersize=3, **canvas.style(i + 1))
-    axes.set_xticks(range(len(LABELS)), LABELS)
-    axes.set_xlabel("rank in the target of the token that the nucleus kept")
-    axes.set_ylabel("share (bars), cumulative (lines)")
-    canvas.percent(axes.yaxis)
-    canvas.legend(sheet)
-    return Drawn(sheet, f"{source}: {sum(map(len, ranks.values()))} tokens of the kind nucleus")
+    def ranks(round_: Round) -> list[int]:
+        return [token.target_rank for token in round_.tokens if token.kind == "nucleus"]
+
+    across, up = "rank in the target of the token that the nucleus kept", "share (bars), cumulative (lines)"
+    return _by_rank(folder, ranks, across, up, "tokens of the kind nucleus", sums=True)
 
 
 FIGURES = (
