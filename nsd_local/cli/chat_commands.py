@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from nsd_local.chat.conversation import Conversation
-from nsd_local.cli.chat_printer import visible
 from nsd_local.cli.chat_settings import changed, described, effective, line
 from nsd_local.cli.footer import footer
 from nsd_local.cli.generate import KindColours
 from nsd_local.cli.palette import LOOKS, rich_style
 from nsd_local.cli.status import status
+from nsd_local.cli.visible import visible
 from nsd_local.decoding.records import Times
 from nsd_local.decoding.summary import Summary
 from nsd_local.errors import UsageError

@@ -9,16 +9,6 @@ from nsd_local.chat.reasoning import Piece, ReasoningSplitter
 from nsd_local.cli.generate import Printer
 from nsd_local.decoding.records import Result
 
-# Control characters of an answer could move the cursor, set the title, or write to the clipboard: they are shown as
-# pictures (U+2400 and up), line feed and tab apart.
-PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
-PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
-
-
-def visible(text: str) -> str:
-    """The text without control characters, of the same length."""
-    return text.translate(PICTURES)
-
 
 class ChatPrinter(Printer):
     """Prints an answer as `generate` does; on a terminal, reasoning is dim and its tags are left out.
@@ -35,15 +25,7 @@ class ChatPrinter(Printer):
         self._in_reasoning = False
 
     def _print(self, text: str | Text) -> None:
-        if not self.out.is_terminal:
-            super()._print(text)
-            return
-        if isinstance(text, Text):
-            text.plain = visible(text.plain)  # of the same length, so the colours stay in place
-            super()._print(text)
-            return
-        text = visible(text)
-        if not self._splits:
+        if not self._splits or isinstance(text, Text):
             super()._print(text)
             return
         if self._splitter is None:  # the prompt is known once the first event has come

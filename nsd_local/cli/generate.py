@@ -18,6 +18,7 @@ from nsd_local.cli.loading import load_engine
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.palette import rich_style
 from nsd_local.cli.status import progress, status
+from nsd_local.cli.visible import visible
 from nsd_local.decoding.document import document
 from nsd_local.decoding.events import Event, Finished, Notice, Prefill, Step
 from nsd_local.decoding.records import Result, Token
@@ -53,7 +54,7 @@ def generate(
         if session is not None:
             engine.save(session)
         if not stream and not as_json:
-            print(result.text)
+            print(visible(result.text) if sys.stdout.isatty() else result.text)
         if as_json:
             print(json.dumps(document(result, settings, engine.describe(), tokens=tokens), ensure_ascii=False))
         status(footer(result))
@@ -103,10 +104,12 @@ class Printer:
         if not self.stream or not text:
             return
         if isinstance(text, str):
-            sys.stdout.write(text)
+            sys.stdout.write(visible(text) if self.out.is_terminal else text)
             sys.stdout.flush()
-        else:
-            self.out.print(text, end="")
+            return
+        if self.out.is_terminal:
+            text.plain = visible(text.plain)  # of the same length, so the colours stay in place
+        self.out.print(text, end="")
 
     def _end(self, result: Result) -> Result:
         if self.stream:

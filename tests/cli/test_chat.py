@@ -14,9 +14,10 @@ import pytest
 from nsd_local.chat.conversation import Conversation
 from nsd_local.chat.store import Store
 from nsd_local.cli.chat_commands import COMMANDS
-from nsd_local.cli.chat_printer import ChatPrinter, visible
+from nsd_local.cli.chat_printer import ChatPrinter
 from nsd_local.cli.chat_settings import changed, described, names
 from nsd_local.cli.options import Options
+from nsd_local.cli.visible import visible
 from nsd_local.decoding.events import Finished
 from nsd_local.decoding.records import Result
 from nsd_local.errors import UsageError

@@ -12,10 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from nsd_local import Law, Settings, load
+from nsd_local.cli.generate import Printer
 from nsd_local.cli.main import main
 from nsd_local.cli.palette import LOOKS
+from nsd_local.decoding.events import Finished
+from nsd_local.decoding.records import Result
 from tests import tiny
 from tests.tiny import Tiny
 
@@ -235,3 +239,13 @@ def test_ctrl_c_stops_the_answer_and_says_so(pair, tmp_path):
     assert process.returncode == 130
     assert err.strip().endswith(b"stopped")
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("show_kinds", [False, True])
+def test_control_characters_of_an_answer_act_on_no_terminal(capsys, show_kinds):
+    printer = Printer(stream=True, show_kinds=show_kinds)
+    printer.out = Console(force_terminal=True, color_system=None, soft_wrap=True)
+    text = "a\x1b]52;c;aGk=\x07b"
+    result = Result(text, "stop", 0, 1, 1, 0, 0.0, 0.0, None, 0.0, (), False, "")
+    printer.run(iter([Finished(result, text)]))
+    assert "a␛]52;c;aGk=␇b" in capsys.readouterr().out
