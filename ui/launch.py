@@ -109,7 +109,8 @@ def serve(
             "auth_message": "Any name will do; the password is the one nsd-local ui was started with.",
         }
     app.blocks.queue(default_concurrency_limit=None)
-    app.blocks._queue.sleep_when_free = 0.02  # Gradio's 0.001 s wake a core up a thousand times a second
+    app.blocks._queue.sleep_when_free = 0.05  # Gradio's 0.001 s wake a core up a thousand times a second
+    app.blocks._queue.progress_update_sleep_when_free = 1.0  # no action here has Gradio's progress bar
     _, url, _ = app.blocks.launch(
         server_name=host,
         server_port=_free_port(host, 0) if port == 0 else port,

@@ -61,7 +61,8 @@ window.nsd = (() => {
       poll.busy = false; // the server is gone or restarting; Gradio shows that itself
     }
     poll.asking = false;
-    window.nsdFrames.pause = poll.busy ? 1000 * poll.pace : 0;
+    nsdFrames.pause = poll.busy ? 1500 * poll.pace : 0;
+    nsdFrames.draw(); // with what this reply changed
     const wait = poll.again ? 0 : poll.busy ? Math.max(1000 * poll.pace, Math.min(500, 25 * cost)) : 2500;
     poll.again = false;
     const due = performance.now() + wait;
