@@ -94,22 +94,25 @@ class Printer:
                 case Prefill(done, total):
                     progress("reading the prompt", done, total)
                 case Step(round_, text):
-                    self._print(self.colours.paint(round_.tokens, text) if self.colours else text)
+                    self._show(text, round_.tokens)
                 case Finished(result, text):
-                    self._print(self.colours.paint((), text) if self.colours else text)
+                    self._show(text)
                     return self._end(result)
         raise RuntimeError("the stream of events ended without Finished")
+
+    def _show(self, text: str, tokens: Sequence[Token] = ()) -> None:
+        if self.out.is_terminal:
+            text = visible(text)
+        self._print(self.colours.paint(tokens, text) if self.colours else text)
 
     def _print(self, text: str | Text) -> None:
         if not self.stream or not text:
             return
         if isinstance(text, str):
-            sys.stdout.write(visible(text) if self.out.is_terminal else text)
+            sys.stdout.write(text)
             sys.stdout.flush()
-            return
-        if self.out.is_terminal:
-            text.plain = visible(text.plain)  # of the same length, so the colours stay in place
-        self.out.print(text, end="")
+        else:
+            self.out.print(text, end="")
 
     def _end(self, result: Result) -> Result:
         if self.stream:
