@@ -130,7 +130,7 @@ class Engine:
 
     def save(self, path: Path | str, note: Mapping[str, Any] | None = None) -> None:
         """Writes the memories and a note to a session file, atomically. Raises SessionError."""
-        with self._alone():
+        with self._alone(), self._step:
             save_session(Path(path), self.contexts, note)
 
     def restore(self, path: Path | str) -> dict[str, Any]:
@@ -138,8 +138,9 @@ class Engine:
 
         Raises SessionError with the reason for any other file.
         """
-        with self._alone():
-            self.decoder.adaptive()  # measuring the pair, if it was never measured, would empty the memories later
+        with self._alone(), self._step:
+            if self.decoder.proposer is not None:  # measuring the pair, if it never was, would empty the memories later
+                self.decoder.adaptive(never)
             return restore_session(Path(path), self.contexts)
 
     def close(self) -> None:

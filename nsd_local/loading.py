@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import CacheType, ContextOptions, LoadMode, Lora, ModelOptions
 from nsd_local.engine.safe_open import ensure_openable
-from nsd_local.errors import DownloadError, ModelError, NsdError
+from nsd_local.errors import Cancelled, DownloadError, ModelError, NsdError
 from nsd_local.verification import warm_up
 
 DEFAULT_MODEL = "default"
@@ -135,13 +136,16 @@ class Tuned:
         self._decoder, self._target, self._draft, self._options = decoder, target, draft, options
         self._length: Adaptive | None = None
 
-    def __call__(self) -> Adaptive:
+    def __call__(self, cancelled: Callable[[], bool]) -> Adaptive:
         if self._length is None:
             costs = None
             if self._options.calibrate:
                 self._decoder.forget()  # the measurement needs both memories
                 draft = self._draft.context if self._draft else None
-                costs = calibrated(self._target.context, draft, say=self._options.reporter.say)
+                try:
+                    costs = calibrated(self._target.context, draft, say=self._options.reporter.say, cancelled=cancelled)
+                except Cancelled:  # so is the request that needs it; the next one measures
+                    return Adaptive()
             self._length = Adaptive(costs)
         return self._length
 

@@ -51,3 +51,14 @@ def tiny_far(tiny_folder: Path) -> Path:
 def tiny_stranger(tiny_folder: Path) -> Path:
     """An unrelated model with the same vocabulary: a draft that is of no use."""
     return tiny.write(tiny_folder / "stranger.gguf", Tiny(seed=99))
+
+
+@pytest.fixture
+def deadly(tmp_path: Path) -> Path:
+    """Two tokens of the same text: an assertion in llama.cpp's vocabulary ends the process."""
+    path = tiny.write(tmp_path / "deadly.gguf", Tiny())
+    data = path.read_bytes()
+    old, new = (f"[PAD{n}]".encode() for n in (300, 301))
+    assert data.count(old) == 1
+    path.write_bytes(data.replace(old, new))
+    return path

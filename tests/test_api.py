@@ -13,7 +13,7 @@ import pytest
 import nsd_local
 from nsd_local import Law, Message, Settings
 from nsd_local.decoding.events import Finished, Notice, Step
-from nsd_local.errors import ModelError, NsdError, PairError, UsageError
+from nsd_local.errors import Cancelled, ModelError, NsdError, PairError, UsageError
 from tests import tiny
 from tests.tiny import Tiny
 
@@ -188,6 +188,49 @@ def test_a_session_is_neither_saved_nor_restored_in_the_middle_of_an_answer(pair
         with pytest.raises(UsageError, match="under way"):
             change(tmp_path / "whole.nsd")
     assert isinstance(list(stream)[-1], Finished)
+
+
+@pytest.mark.parametrize("act", ["save", "restore"])
+def test_closing_waits_for_a_session_that_is_being_written_or_read(tiny_target, tmp_path, monkeypatch, act):
+    engine, freed = nsd_local.load(tiny_target, "none", ctx=512, threads=1), []
+    closer = threading.Thread(target=engine.close)
+
+    def slow(*_args):
+        closer.start()
+        closer.join(0.2)
+        freed.append(not closer.is_alive())
+
+    monkeypatch.setattr(f"nsd_local.api.{act}_session", slow)
+    getattr(engine, act)(tmp_path / "chat.nsd")
+    closer.join()
+    assert freed == [False]
+
+
+def test_a_session_without_a_draft_is_restored_without_measuring(tiny_target, tmp_path, monkeypatch):
+    monkeypatch.setattr("nsd_local.loading.calibrated", lambda *_, **__: pytest.fail("measured"))
+    with nsd_local.load(tiny_target, "none", ctx=512, threads=1) as engine:
+        engine.generate("Hello", SHORT)
+        engine.save(tmp_path / "chat.nsd")
+        engine.restore(tmp_path / "chat.nsd")
+
+
+def test_a_stop_is_heard_while_the_pair_is_measured(tiny_target, tiny_draft, monkeypatch):
+    """What was not measured then is measured in the next request."""
+    stopped = []
+
+    def measured(_target, _draft, *, say, cancelled):
+        stopped.append(cancelled())
+        if cancelled():
+            raise Cancelled("Stopped")
+
+    monkeypatch.setattr("nsd_local.loading.calibrated", measured)
+    automatic = replace(SHORT, draft_tokens="auto")
+    with nsd_local.load(tiny_target, tiny_draft, ctx=512, threads=1) as engine:
+        result = engine.generate("Hello", automatic, cancelled=lambda: True)
+        assert (result.finish_reason, result.rounds) == ("cancelled", ())
+        for _ in range(2):
+            assert engine.generate("Hello", automatic).rounds
+    assert stopped == [True, False]
 
 
 @pytest.mark.parametrize("seed", range(12))

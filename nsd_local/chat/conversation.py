@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Protocol
 
+from nsd_local import checks
 from nsd_local.chat.message import Message
 from nsd_local.chat.reasoning import opened_by
 from nsd_local.chat.template import Prompt, Template
@@ -68,7 +69,18 @@ class Conversation:
 
     @title.setter
     def title(self, title: str) -> None:
+        checks.text("a title", title)
         self._title = " ".join(title.split())
+
+    @property
+    def system(self) -> str:
+        """The system prompt; "" for none."""
+        return self._system
+
+    @system.setter
+    def system(self, system: str) -> None:
+        checks.text("a system prompt", system)
+        self._system = system
 
     @property
     def named(self) -> bool:
@@ -86,6 +98,7 @@ class Conversation:
         Stopping (through `cancelled`, or by closing the iterator) keeps what was said so far. If it fails,
         the conversation is as it was before. Raises ContextFullError, and whatever the engine raises.
         """
+        checks.text("a message", text)
         if not text.strip():
             raise UsageError("The message is empty", "there is nothing to answer", "Write something first")
         return self._answer(engine, [*self.turns, Turn(text)], cancelled)
@@ -99,6 +112,7 @@ class Conversation:
     def edit(self, index: int, text: str) -> None:
         """Changes what the user said in turn `index`; its answer and all later turns go. `retry` answers."""
         self._turn(index)
+        checks.text("a message", text)
         if not text.strip():
             raise UsageError("The message is empty", "", "Write something, or undo the turn")
         self._set([*self.turns[:index], Turn(text)])
@@ -106,6 +120,7 @@ class Conversation:
     def edit_answer(self, index: int, text: str) -> None:
         """Puts other words into the model's mouth in turn `index`. All later turns go."""
         turn = self._turn(index)
+        checks.text("an answer", text)
         self._set([*self.turns[:index], Turn(turn.user, Answer(text))])
 
     def undo(self) -> str:

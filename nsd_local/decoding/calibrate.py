@@ -13,6 +13,7 @@ import numpy as np
 
 from nsd_local.decoding.costs import Costs, Curve
 from nsd_local.engine.context import Context
+from nsd_local.errors import Cancelled
 from nsd_local.sampling.law import Law
 from nsd_local.sampling.shape import Shape
 from nsd_local.verification.rule import Nucleus
@@ -69,9 +70,14 @@ class Calibration:
     """One measurement of a pair whose contexts are empty, and are so again afterwards."""
 
     def __init__(
-        self, target: Context, draft: Context | None, seconds: float, clock: Callable[[], float] = perf_counter
+        self,
+        target: Context,
+        draft: Context | None,
+        seconds: float,
+        clock: Callable[[], float] = perf_counter,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._target, self._draft, self._clock = target, draft, clock
+        self._target, self._draft, self._clock, self._cancelled = target, draft, clock, cancelled
         self._start, self._seconds = clock(), seconds
         self._slowest = 0.0  # seconds per token, to foresee how long a width takes
         self._singles: list[float] = []  # passes over one token at the short context, the yardstick of steadiness
@@ -79,7 +85,7 @@ class Calibration:
         self._q = Shape(draft.n_vocab) if draft is not None else None
 
     def run(self) -> Costs:
-        """Times at a short context and, where there is time, at a long one."""
+        """Times at a short context and, where there is time, at a long one. Raises Cancelled."""
         try:
             self._fill(min(SHORT, self._target.n_ctx // 2))
             self._warm_up()
@@ -149,6 +155,7 @@ class Calibration:
         seconds: dict[int, list[float]] = {0: [], k: []}
         for _ in range(3):
             for drafted, times in seconds.items():
+                self._heed()
                 tokens = self._following(drafted + 1)
                 logits = target.evaluate(tokens, rows=drafted + 1)
                 drafts = np.array(tokens[1:], dtype=np.int32)
@@ -170,7 +177,7 @@ class Calibration:
 
     def _fill(self, n: int) -> None:
         for memory in self._memories:
-            memory.prefill(self._tokens[:n])
+            memory.prefill(self._tokens[:n], cancelled=self._cancelled)
 
     def _warm_up(self) -> None:
         """First passes touch pages and compile kernels: they are not measured."""
@@ -181,8 +188,13 @@ class Calibration:
 
     def _check(self, until: float, expected: float, needed: bool) -> None:
         """Raises Stop where the time is up; a sample expected to run over it is not begun either."""
+        self._heed()
         if not needed and self._clock() - self._start + expected > until * self._seconds:
             raise Stop
+
+    def _heed(self) -> None:
+        if self._cancelled():
+            raise Cancelled("Stopped while measuring this pair")
 
     def _timed(self, work: Callable[[], object]) -> float:
         start = self._clock()

@@ -36,12 +36,13 @@ def calibrated(
     seconds: float = QUICK,
     again: bool = False,
     say: Callable[[str], None] = lambda line: None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Costs | None:
     """The costs of this pair here: from the cache, else measured within `seconds` and kept.
 
     The contexts must be empty. `again` measures anew. A cache that cannot be written costs a repetition, no more.
     None where the machine is too busy to measure anything of use; that is tried again after `RETRY` seconds. A doubtful
-    measurement is used, but taken again after `DOUBTFUL` seconds.
+    measurement is used, but taken again after `DOUBTFUL` seconds. Raises Cancelled.
     """
     known = None if again else recall(target, draft)
     if known is not None:
@@ -50,7 +51,7 @@ def calibrated(
         return None
     say(f"Measuring this pair on this machine, once (about {seconds:.0f} s)")
     start, busy = perf_counter(), psutil.cpu_percent(0.1)
-    calibration = Calibration(target, draft, seconds)
+    calibration = Calibration(target, draft, seconds, cancelled=cancelled)
     costs = calibration.run()
     if len(costs.widths) < FEWEST:
         remember(target, draft, None, good_for=RETRY)

@@ -21,6 +21,7 @@ from typing import Protocol
 from nsd_local.decoding.records import Round
 from nsd_local.drafting.draft import Go
 from nsd_local.drafting.offer import Offer
+from nsd_local.verification.auto_strength import AutoStrength
 from nsd_local.verification.block import Block, NucleusBlock
 from nsd_local.verification.rule import Exact, Match, Nucleus, Rule
 
@@ -86,14 +87,14 @@ def tells_acceptance(rule: Rule) -> bool:
 
     Block verification keeps at least as much in expectation, and this says it with far less noise than a count.
     """
-    return isinstance(rule, (Exact, Match, Nucleus, Block, NucleusBlock))
+    return isinstance(rule, (Exact, Match, Nucleus, AutoStrength, Block, NucleusBlock))
 
 
 class Fixed:
-    """The same k every round, as far as it fits."""
+    """The same k every round, as far as it fits. `off` says why it is 0."""
 
-    def __init__(self, k: int) -> None:
-        self.k = k
+    def __init__(self, k: int, off: str = "k 0 as asked") -> None:
+        self.k, self._off = k, off
 
     def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
         pass
@@ -103,7 +104,7 @@ class Fixed:
 
     def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
         if self.k == 0:
-            return Choice(0, "k 0 as asked")
+            return Choice(0, self._off)
         if not offers:
             return Choice(0, "nothing to propose")
         offer = offers[0]
@@ -122,4 +123,4 @@ class Fixed:
         return self.k == 0
 
     def verdict(self) -> str:
-        return "drafting is off: k 0 as asked" if self.k == 0 else f"k {self.k} as asked"
+        return f"drafting is off: {self._off}" if self.k == 0 else f"k {self.k} as asked"

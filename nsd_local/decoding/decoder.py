@@ -20,6 +20,7 @@ from nsd_local.drafting.model_draft import LONGEST_DRAFT
 from nsd_local.engine.context import Context
 from nsd_local.engine.prefill import prefill
 from nsd_local.errors import Cancelled, UsageError
+from nsd_local.sampling.penalties import check_biased
 from nsd_local.verification.verifier import Verifier
 
 NOTHING = Draft(np.empty(0, dtype=np.int32), None, "")
@@ -42,12 +43,12 @@ class Decoder:
         proposer: Proposer | None = None,
         *,
         off: str = "",
-        adaptive: Callable[[], DraftLength] = Adaptive,
+        adaptive: Callable[[Callable[[], bool]], DraftLength] = lambda cancelled: Adaptive(),
     ) -> None:
         self.target = target
         self.proposer = proposer
         self.off = off or ("" if proposer else "drafting is off: there is nothing to draft with")
-        self.adaptive = adaptive  # makes the automatic draft length
+        self.adaptive = adaptive  # makes the automatic draft length; may measure first, until it is told to stop
         self._verifier = Verifier(target.n_vocab, LONGEST_DRAFT)
 
     def stream(
@@ -55,11 +56,11 @@ class Decoder:
     ) -> Generator[Event, None, None]:
         """Answers a prompt of token ids. A consumer may stop at any event: both memories are then consistent.
 
-        Raises UsageError where the prompt is empty or does not fit the context, and for an unusable grammar or schema.
+        Raises UsageError where the prompt is empty or does not fit the context, and for settings that cannot be used.
         """
-        self._check(prompt)
+        self._check(prompt, settings)
         constraint = Constraint.of(settings, self.target.model)
-        length = self._length(settings)
+        length = self._length(settings, cancelled)
         length.begin(metered=settings.meter and tells_acceptance(settings.rule), reproducible=settings.seed is not None)
         drafting = not (isinstance(length, Fixed) and length.k == 0)
         request = Request(prompt, settings, self.target.model, length, drafting, constraint)
@@ -156,7 +157,8 @@ class Decoder:
         target_chunks = prefill(self.target, prompt[:-1], cancelled=cancelled)
         draft_chunks: Iterator[int] = iter(())
         if self.proposer is not None and request.drafting:
-            draft_chunks = self.proposer.begin(prompt, fresh=request.settings.seed is not None)
+            fresh = request.settings.seed is not None
+            draft_chunks = self.proposer.begin(prompt, fresh=fresh, cancelled=cancelled)
             if not request.length.reads(self.proposer.offers(1), len(prompt), request.settings.max_tokens):
                 draft_chunks = iter(())
         try:
@@ -177,13 +179,15 @@ class Decoder:
             request.notices.append(text)
             yield Notice(text)
 
-    def _length(self, settings: Settings) -> DraftLength:
+    def _length(self, settings: Settings, cancelled: Callable[[], bool]) -> DraftLength:
         """How k is chosen in this request."""
-        if self.proposer is None or not settings.rule.drafts:
-            return Fixed(0)
-        return self.adaptive() if settings.draft_tokens == "auto" else Fixed(settings.draft_tokens)
+        if not settings.rule.drafts:
+            return Fixed(0, f"the rule {settings.rule.name} decodes plainly")
+        if self.proposer is None:
+            return Fixed(0)  # `off` says why
+        return self.adaptive(cancelled) if settings.draft_tokens == "auto" else Fixed(settings.draft_tokens)
 
-    def _check(self, prompt: Sequence[int]) -> None:
+    def _check(self, prompt: Sequence[int], settings: Settings) -> None:
         if not prompt:
             raise UsageError("The prompt is empty", "there is nothing to continue", "Give at least one token of text")
         if len(prompt) > self.target.n_ctx:
@@ -192,6 +196,8 @@ class Decoder:
                 f"the context holds {self.target.n_ctx:,}",
                 f"Shorten it, or load with --ctx {len(prompt) + 512} or more",
             )
+        settings.rule.check_law(settings.law)
+        check_biased((token for token, _ in settings.logit_bias), self.target.n_vocab)
 
     def forget(self) -> None:
         """Empty both memories and what the proposer learned, so that the next answer starts as in a new process."""

@@ -179,7 +179,7 @@ class Request:
             load_s=0.0,
             rounds=self._settled(),
             active=drafted,
-            reason=self.notices[0] if self.notices and not drafted else self.length.verdict(),
+            reason=self.length.verdict() if self.drafting else self.notices[0],
             notices=tuple(self.notices),
         )
 

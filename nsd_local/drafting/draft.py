@@ -48,10 +48,13 @@ class Proposer(Protocol):
 
     name: str
 
-    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
+    def begin(
+        self, tokens: Sequence[int], *, fresh: bool = False, cancelled: Callable[[], bool] | None = None
+    ) -> Iterator[int]:
         """Learn `tokens` (a prompt), reusing what the memory holds of them; yields the size of each chunk evaluated.
 
         May be abandoned between chunks. `fresh`: what earlier answers taught must not matter (a seed was given).
+        `cancelled` is asked, until the next `begin`, while long texts are read; Cancelled is raised where it says so.
         """
         ...
 

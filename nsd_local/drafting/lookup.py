@@ -38,14 +38,20 @@ class Lookup:
         self._rates, self._trail_rates = HitRates(), HitRates()
         self._best: Match | None = None
 
-    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
+    def begin(
+        self, tokens: Sequence[int], *, fresh: bool = False, cancelled: Callable[[], bool] | None = None
+    ) -> Iterator[int]:
         """Nothing has to be evaluated; the index is brought up to date."""
         if fresh:
             self._start()
         self._trail.forget()
-        for matcher in self._matchers:
-            matcher.begin(tokens, fresh=fresh)
-        self._search()
+        try:
+            for matcher in self._matchers:
+                matcher.begin(tokens, fresh=fresh)
+            self._search()
+        except BaseException:  # Ctrl-C in the middle of a change: what is known may not fit together
+            self.forget()
+            raise
         return iter(())
 
     @property
@@ -79,12 +85,16 @@ class Lookup:
         return Draft(np.array(drafts, dtype=np.int32), None, self.name)
 
     def commit(self, tokens: Sequence[int]) -> None:
-        for token in map(int, tokens):
-            self._learn(token)
-            self._trail.step(token, self._best)
-            for matcher in self._matchers:
-                matcher.extend([token])
-            self._search()
+        try:
+            for token in map(int, tokens):
+                self._learn(token)
+                self._trail.step(token, self._best)
+                for matcher in self._matchers:
+                    matcher.extend([token])
+                self._search()
+        except BaseException:  # as in `begin`
+            self.forget()
+            raise
 
     def forget(self) -> None:
         for matcher in self._matchers:

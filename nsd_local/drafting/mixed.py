@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,9 +26,11 @@ class Mixed:
         self._lookup, self._model = lookup, model
         self.name = "auto"
 
-    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
+    def begin(
+        self, tokens: Sequence[int], *, fresh: bool = False, cancelled: Callable[[], bool] | None = None
+    ) -> Iterator[int]:
         self._lookup.begin(tokens, fresh=fresh)
-        return self._model.begin(tokens, fresh=fresh)
+        return self._model.begin(tokens, fresh=fresh, cancelled=cancelled)
 
     def offers(self, limit: int) -> Sequence[Offer]:
         lookup, model = self._lookup.offers(limit), self._model.offers(limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from nsd_local.sampling.law import Law
 from nsd_local.sampling.shape import Shape
 
 LONGEST_DRAFT = 64
+LONG = 64  # tokens; while more are read, a stop must be heard
 
 
 class ModelDraft:
@@ -29,15 +30,20 @@ class ModelDraft:
     def __init__(self, context: Context, n_vocab: int) -> None:
         self.context = context
         self._known: list[int] = []  # the text so far; the memory holds a prefix of it
+        self._cancelled: Callable[[], bool] | None = None
         self._shared = min(n_vocab, context.n_vocab)
         self._logits = np.full((LONGEST_DRAFT, n_vocab), -np.inf, dtype=np.float32)  # (k, V)
         self._q = Shape(n_vocab)
 
-    def begin(self, tokens: Sequence[int], *, fresh: bool = False) -> Iterator[int]:
-        self._known = [self._readable(token) for token in tokens]
-        fits = min(len(tokens) - 1, self.context.n_ctx)
-        self.context.retreat(shared_prefix(self.context.tokens, self._known[:fits]))  # also if nobody reads the chunks
-        return prefill(self.context, self._known[:fits])
+    def begin(
+        self, tokens: Sequence[int], *, fresh: bool = False, cancelled: Callable[[], bool] | None = None
+    ) -> Iterator[int]:
+        self._known, self._cancelled = [self._readable(token) for token in tokens], cancelled
+        prompt = self._known[:-1]
+        self.context.retreat(shared_prefix(self.context.tokens, prompt))  # also if nobody reads the chunks
+        if len(tokens) > self.context.n_ctx:  # there is no room for a draft behind this text
+            return iter(())
+        return prefill(self.context, prompt, cancelled=cancelled)
 
     def offers(self, limit: int) -> Sequence[Offer]:
         pending = len(self._known) - len(self.context.tokens)
@@ -58,6 +64,9 @@ class ModelDraft:
     ) -> Draft:
         drafted: list[int] = []
         pending = self._known[len(self.context.tokens) :]
+        if len(pending) > LONG:  # what was missed while nothing was asked of this model
+            self.context.evaluate_abortable(pending[:-1], self._cancelled)
+            pending = pending[-1:]
         room = self.context.n_ctx - len(self.context.tokens) - len(pending) + 1
         for position in range(min(k, room)):
             row = self._logits[position]

@@ -121,8 +121,7 @@ class Context:
             self.rollback.recover(code)
         self._busy = False
         if code != 0:
-            lines = library.log_since(mark, library.ERROR)
-            why = " ".join([_CODES.get(code, "the computation failed"), *lines[:1]])
+            why = f"{_CODES.get(code, 'the computation failed')} {library.reason_since(mark, '')}".strip()
             raise DecodeError(f"llama.cpp could not evaluate {n:,} tokens (code {code})", why)
 
     def _evaluate_parts(self, tokens: Sequence[int] | NDArray[np.int32], rows: int) -> NDArray[np.float32]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 import weakref
 from types import TracebackType
 from typing import Any
@@ -52,9 +51,8 @@ class Grammar:
         vocabulary = lib.llama_model_get_vocab(model.handle)
         handle = lib.llama_sampler_init_grammar(vocabulary, text.encode(), gbnf.ROOT.encode())
         if not handle:
-            lines = library.log_since(mark, library.ERROR)
-            reason = re.sub(r"^\w+: ", "", lines[0]) if lines else "llama.cpp gives no reason"
-            raise UsageError("The grammar cannot be used", reason, "See llama.cpp's grammars/README.md")
+            why = library.reason_since(mark)
+            raise UsageError("The grammar cannot be used", why, "See llama.cpp's grammars/README.md")
         return cls(model, handle, _Candidates())
 
     def clone(self) -> Grammar:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import re
 import sys
 import threading
 import weakref
@@ -118,6 +119,12 @@ def log_since(mark: int, level: int = 0) -> list[str]:
     """The kept lines after `mark` of at least `level`, oldest first, stripped."""
     lines = list(_Library.log)
     return [line.text.strip() for line in lines if line.number > mark and line.level >= level and line.text.strip()]
+
+
+def reason_since(mark: int, otherwise: str = "llama.cpp gives no reason") -> str:
+    """llama.cpp's first error after `mark`, without the name of the function that tells it."""
+    lines = log_since(mark, ERROR)
+    return re.sub(r"^\w+: ", "", lines[0]) if lines else otherwise
 
 
 def is_installed() -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nsd_local.engine import library
 from nsd_local.engine.devices import Device, devices, gpus
 from nsd_local.engine.gguf_file import GgufFile, read_gguf
+from nsd_local.engine.held_interrupt import HeldInterrupt
 from nsd_local.engine.memory_free import as_size, available_memory
 from nsd_local.engine.options import Choice, ModelOptions, Progress
 from nsd_local.errors import ModelError, NsdError, UsageError
@@ -48,7 +49,8 @@ def load_weights(file: GgufFile, options: ModelOptions) -> Weights:
     watcher = _Watcher(options.progress)
     params.progress_callback = callback = lib.llama_progress_callback(watcher)
     mark = library.log_mark()
-    handle = lib.llama_model_load_from_file(library.encode_path(file.path), params)
+    with watcher:
+        handle = lib.llama_model_load_from_file(library.encode_path(file.path), params)
     del callback, array  # alive until here: llama.cpp holds bare pointers
     if watcher.error is not None:
         if handle:
@@ -59,12 +61,12 @@ def load_weights(file: GgufFile, options: ModelOptions) -> Weights:
     return Weights(handle, layers, {"gpu layers": layers_choice, "load mode": mode_choice})
 
 
-class _Watcher:
-    """llama.cpp's progress callback. An exception of the consumer stops the load and is raised after it."""
+class _Watcher(HeldInterrupt):
+    """llama.cpp's progress callback. What the consumer or an interrupt raises stops the load and is raised after it."""
 
     def __init__(self, progress: Progress | None) -> None:
+        super().__init__()
         self._progress = progress
-        self.error: BaseException | None = None
 
     def __call__(self, share: float, _user: Any) -> bool:
         try:
@@ -136,16 +138,14 @@ def _check_fits(file: GgufFile, free: int) -> None:
 
 def load_error(file: GgufFile, mark: int) -> NsdError:
     """Why llama.cpp did not load a file, from its log."""
-    lines = library.log_since(mark, library.ERROR)
-    text = " ".join(lines)
+    text = " ".join(library.log_since(mark, library.ERROR))
     if found := re.search(r"unknown model architecture: '([^']*)'", text):
         return ModelError(
             f"{file.path} has the architecture {found[1]!r}",
             f"this llama.cpp, {library.llama_version()}, does not know it",
             "Update llama-cpp-python, or choose another model",
         )
-    reason = re.sub(r"^\w+: ", "", lines[0]) if lines else "llama.cpp gives no reason"
-    reason = re.sub(r"^(error loading model[\w ]*: |check_tensor_dims: )+", "", reason)
+    reason = re.sub(r"^(error loading model[\w ]*: |check_tensor_dims: )+", "", library.reason_since(mark))
     return ModelError(f"{file.path} cannot be loaded", reason, "Download it again, or choose another file")
 
 
@@ -173,7 +173,7 @@ def load_adapters(handle: Any, options: ModelOptions) -> list[tuple[Any, float]]
         mark = library.log_mark()
         adapter = lib.llama_adapter_lora_init(handle, library.encode_path(file.path))
         if not adapter:
-            reason = " ".join(library.log_since(mark, library.ERROR)[:1])
-            raise ModelError(f"{file.path} cannot be used as a LoRA adapter", reason, "Check that it fits the model")
+            why = library.reason_since(mark)
+            raise ModelError(f"{file.path} cannot be used as a LoRA adapter", why, "Check that it fits the model")
         adapters.append((adapter, lora.scale))
     return adapters

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import re
 from typing import Any
 
 from gguf.constants import GGMLQuantizationType
 
 from nsd_local.engine import library
 from nsd_local.engine.context_plan import Plan
+from nsd_local.engine.held_interrupt import HeldInterrupt
 from nsd_local.engine.memory_free import as_size, available_memory
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import CacheType, ContextOptions
@@ -34,16 +34,18 @@ def create(model: Model, options: ContextOptions, plan: Plan) -> Any:
     params.offload_kqv = options.offload_cache
     params.no_perf = True
     mark = library.log_mark()
-    handle = lib.llama_init_from_model(model.handle, params)
+    with HeldInterrupt() as interrupt:
+        handle = lib.llama_init_from_model(model.handle, params)
     if not handle:
-        lines = library.log_since(mark, library.ERROR)
-        reason = re.sub(r"^\w+: ", "", lines[0]) if lines else "llama.cpp gives no reason"
-        raise ModelError(
+        raise interrupt.error or ModelError(
             f"A context of {plan.n_ctx:,} tokens for {model.path.name} could not be made",
-            f"{reason}; about {as_size(plan.cache_bytes)} are needed, {as_size(available_memory())} are free",
+            f"{library.reason_since(mark)}; about {as_size(plan.cache_bytes)} are needed, "
+            f"{as_size(available_memory())} are free",
             "Try a smaller --ctx, or f16 for the cache",
         )
     try:
+        if interrupt.error is not None:
+            raise interrupt.error
         if not lib.llama_get_memory(handle):
             raise ModelError(f"{model.path} keeps no memory of a text", "it is not a generating model")
         _attach_adapters(model, handle)

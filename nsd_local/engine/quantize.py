@@ -103,8 +103,8 @@ def _quantize(
         lambda: lib.llama_model_quantize(_path(source), _path(part), ctypes.byref(params)), mark, progress, n
     )
     if code != 0:
-        reason = " ".join(library.log_since(mark, library.ERROR)[:1])
-        raise ModelError(f"{source} could not be quantized to {type_}", reason or f"llama.cpp says {code}")
+        why = library.reason_since(mark, f"llama.cpp says {code}")
+        raise ModelError(f"{source} could not be quantized to {type_}", why)
 
 
 def _path(path: Path) -> bytes:

@@ -7,13 +7,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 from nsd_local.catalog.home import home
@@ -25,6 +28,12 @@ _SECONDS: Final = 120.0  # for one file, beyond reading it
 _READ_SPEED: Final = 20e6  # bytes per second, of a slow disk
 _MODULE: Final = "nsd_local.engine.trial"
 
+# How a process ends that a file has broken: by a signal; on Windows with an exception's code, or 3 after abort().
+_SIGNALS: Final = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
+_FAULTS: Final = {-getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)} | {
+    3, 0x80000003, 0xC0000005, 0xC000001D, 0xC0000094, 0xC00000FD, 0xC0000374, 0xC0000409,
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -35,7 +44,13 @@ class Verdict:
     what: str = ""
     why: str = ""
     do: str = ""
-    ended: bool = False  # the file ended the process
+    ended: bool = False  # there was no answer: the process that tried it is gone
+    broken: bool = False  # it was the file that ended the process
+
+    @property
+    def lasting(self) -> bool:
+        """Will it be the same next time? Other reasons may lie in this moment: memory, permissions, a signal."""
+        return self.ok or self.broken
 
     def error(self) -> ModelError:
         return ModelError(self.what, self.why, self.do)
@@ -53,7 +68,7 @@ def ensure_openable(path: Path, *, trusted: bool = False) -> GgufFile:
     verdict = _recall(note, file.path)
     if verdict is None:
         verdict = next(try_files([file.path]))
-        if verdict.ok or verdict.ended:  # other reasons may lie in this moment: memory, permissions
+        if verdict.lasting:
             _remember(note, verdict)
     if not verdict.ok:
         raise verdict.error()
@@ -90,11 +105,15 @@ class _Child:
             stderr=subprocess.DEVNULL,
             env=environment,
             encoding="utf-8",
+            # Ctrl-C in a terminal goes to a group of processes: this one is in a group of its own, and ends with us.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
 
     def ask(self, path: Path) -> Verdict:
         size = path.stat().st_size if path.exists() else 0
-        timer = threading.Timer(_SECONDS + size / _READ_SPEED, self._process.kill)
+        seconds, start = _SECONDS + size / _READ_SPEED, monotonic()
+        timer = threading.Timer(seconds, self._process.kill)
         timer.start()
         try:
             self._process.stdin.write(json.dumps(str(path)) + "\n")
@@ -104,27 +123,28 @@ class _Child:
             line = ""
         finally:
             timer.cancel()
-        if line:
+        if line.endswith("\n"):
             return Verdict(path, **json.loads(line))
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return Verdict(
-            path,
-            ok=False,
-            what=f"{path} is malformed",
-            why=f"llama.cpp ended the process that tried to open it ({how})",
-            do="Download it again, or choose another file",
-            ended=True,
-        )
+        if code in _FAULTS:
+            what, why = f"{path} is malformed", f"llama.cpp ended the process that tried to open it ({how})"
+            return Verdict(path, False, what, why, "Download it again, or choose another file", ended=True, broken=True)
+        why = f"the process that tried to open it was ended ({how}), not by the file"
+        if monotonic() - start >= seconds:
+            why = f"llama.cpp was not done with it after {seconds:.0f} s"
+        do = "Try again; if that does not help, choose another file"
+        return Verdict(path, False, f"{path} could not be tried", why, do, ended=True)
 
     def __enter__(self) -> _Child:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.stdin.close()
-        self._process.stdout.close()
         self._process.kill()
         self._process.wait()
+        self._process.stdout.close()
+        with suppress(OSError):  # what it has not read
+            self._process.stdin.close()
 
 
 def _note(file: GgufFile) -> Path:
@@ -136,14 +156,14 @@ def _note(file: GgufFile) -> Path:
 
 def _recall(note: Path, path: Path) -> Verdict | None:
     try:
-        kept = json.loads(note.read_text(encoding="utf-8"))
-        return Verdict(path, **kept)
+        verdict = Verdict(path, **json.loads(note.read_text(encoding="utf-8")))
+        return verdict if verdict.lasting else None
     except (OSError, ValueError, TypeError):  # none yet, or not readable: try again
         return None
 
 
 def _remember(note: Path, verdict: Verdict) -> None:
-    kept = {name: getattr(verdict, name) for name in ("ok", "what", "why", "do", "ended")}
+    kept = {name: getattr(verdict, name) for name in ("ok", "what", "why", "do", "broken")}
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=note.parent, suffix=".part")

@@ -138,6 +138,7 @@ class _Hashed:
 
 def _state(context: Context) -> Any:
     """llama.cpp's state of the memory, as bytes-like; empty for an empty memory."""
+    context.settle()
     if not context.tokens:
         return b""
     lib = library.load()

@@ -1,14 +1,17 @@
 """The child process that opens a model file for the first time: `python -m nsd_local.engine.trial`.
 
 Reads one JSON string (a path) per line, writes one JSON object (a verdict) per line. A malformed file may end this
-process; the parent sees which file it was at.
+process; the parent sees which file it was at. It ends with its parent, whatever it is doing.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -49,9 +52,19 @@ def limit_resources(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
 
 
+def _listen(lines: SimpleQueue[bytes]) -> None:
+    """Hands on what the parent asks, and ends the process when there is nobody left to ask."""
+    with open(0, "rb", buffering=0, closefd=False) as source:  # Python's end trips over a buffer's lock
+        for line in source:
+            lines.put(line)
+    os._exit(0)
+
+
 def main() -> None:
-    for line in sys.stdin:
-        path = Path(json.loads(line))
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(lines,), daemon=True).start()
+    while True:
+        path = Path(json.loads(lines.get()))
         answer = {"ok": True, "what": "", "why": "", "do": ""}
         try:
             limit_resources(path.stat().st_size if path.is_file() else 0)

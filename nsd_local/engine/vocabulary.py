@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from functools import cached_property
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ class Vocabulary:
         self.add_bos = bool(lib.llama_vocab_get_add_bos(handle))
         self.add_eos = bool(lib.llama_vocab_get_add_eos(handle))
         self._pieces: dict[int, bytes] = {}
+        self._use = threading.Lock()  # prompts are tokenized outside an engine's turns: no freeing in the middle
 
     @property
     def handle(self) -> Any:
@@ -35,7 +37,8 @@ class Vocabulary:
 
     def close(self) -> None:
         """The model is about to be freed, and this vocabulary with it."""
-        self._handle = None
+        with self._use:
+            self._handle = None
         self._pieces.clear()
 
     @cached_property
@@ -74,7 +77,8 @@ class Vocabulary:
         return tokens
 
     def _tokenize(self, data: bytes, buffer: Any, special: bool) -> int:
-        count: int = self._lib.llama_tokenize(self.handle, data, len(data), buffer, len(buffer), False, special)
+        with self._use:
+            count: int = self._lib.llama_tokenize(self.handle, data, len(data), buffer, len(buffer), False, special)
         return count
 
     def piece(self, token: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,10 +62,16 @@ def penalize(row: NDArray[np.float32], history: Sequence[int], penalties: Penalt
 
 def bias(row: NDArray[np.float32], logit_bias: Mapping[int, float]) -> None:
     """Adds a bias to single tokens in place; minus infinity forbids a token."""
+    check_biased(logit_bias, row.shape[0])
     for token, amount in logit_bias.items():
-        if not 0 <= token < row.shape[0]:
-            raise UsageError(f"logit bias for token {token}, but the vocabulary has {row.shape[0]}")
         row[token] += np.float32(amount)
+
+
+def check_biased(tokens: Iterable[int], n_vocab: int) -> None:
+    """Raises UsageError where one of these tokens has no place in the vocabulary."""
+    for token in tokens:
+        if not 0 <= token < n_vocab:
+            raise UsageError(f"logit bias for token {token}, but the vocabulary has {n_vocab}")
 
 
 def penalize_block(

@@ -17,9 +17,9 @@ class Limits:
         self.meter = meter
         self.remaining = math.inf if remaining is None else remaining - _SPENT
 
-    def binding(self, cap: float) -> bool:
-        """Could a deviation (at most 1) be too much?"""
-        return min(cap, self.remaining) < 1.0
+    def binding(self, cap: float = math.inf) -> bool:
+        """Is there anything that deviations count against?"""
+        return min(cap, self.remaining) < math.inf
 
     def spend(self, strength: float, excess: float, cap: float = math.inf) -> tuple[float, float]:
         """(strength, deviation) that are allowed at a position whose rule would spend `excess` at strength 1.

@@ -35,7 +35,7 @@ class VectorJudge:
         at.take(here, index, k, self.memory)
         a = rule.acceptance(at)
         kept = math.nan
-        if self.limits.meter or self.limits.binding(1.0):
+        if self.limits.meter or self.limits.binding():
             kept = float(vectors.dot(at.q, a))
             bare = rule.emitted(at, a)
             here.divergence = min(1.0, float(vectors.distance(at.p, at.q)))  # sums of float32 may pass 1

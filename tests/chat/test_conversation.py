@@ -332,3 +332,22 @@ def test_titles() -> None:
     assert (conversation.title, conversation.named) == ("My title", True)
     conversation.title = ""
     assert not conversation.named
+
+
+def test_half_a_character_is_refused_at_once(open_engine: Open) -> None:
+    """It could never be saved again."""
+    conversation = Conversation(settings=GREEDY)
+    list(conversation.ask(open_engine(), "first"))
+    before = pack(conversation)
+    broken = "a \ud83d smile"
+    for act in (
+        lambda: conversation.ask(open_engine(), broken),
+        lambda: conversation.edit(0, broken),
+        lambda: conversation.edit_answer(0, broken),
+        lambda: setattr(conversation, "title", broken),
+        lambda: setattr(conversation, "system", broken),
+        lambda: Conversation(broken),
+    ):
+        with pytest.raises(UsageError, match="half a character"):
+            act()
+    assert pack(conversation) == before

@@ -10,14 +10,19 @@ import numpy as np
 import pytest
 
 from nsd_local.decoding.adaptive import Adaptive
+from nsd_local.decoding.controller import tells_acceptance
 from nsd_local.decoding.costs import Costs, Curve
 from nsd_local.decoding.records import Round
 from nsd_local.drafting.draft import Go
 from nsd_local.drafting.offer import Offer
 from nsd_local.measure.simulate import play, predict
 from nsd_local.measure.trace import Trace
-from nsd_local.verification.rule import Exact
+from nsd_local.verification import verify_block
+from nsd_local.verification.auto_strength import AutoStrength
+from nsd_local.verification.rule import Exact, Nucleus, Rule
+from nsd_local.verification.rules import describe
 from tests.decoding.rounds import timed
+from tests.verification.test_verifier import Rounds
 
 DRAFT = {1: 1.0, 2: 1.1, 4: 1.5, 8: 2.3, 16: 4.0}
 
@@ -247,3 +252,17 @@ def test_the_verdict_tells_what_was_gained() -> None:
     verdict = length.verdict()
     assert verdict.startswith("k auto: drafted in ")
     assert "x plain decoding" in verdict
+
+
+@pytest.mark.parametrize("rule", [Exact(), Nucleus(0.9, 0.5), Nucleus(cap=0.1), AutoStrength(0.2)], ids=describe)
+def test_rules_that_tell_how_likely_a_draft_is_kept(rule: Rule) -> None:
+    """Kept and foreseen drafts of 400 rounds differ by less than six standard deviations."""
+    rounds, memory = Rounds(5, noise=2.0), rule.start()
+    kept = foreseen = variance = 0.0
+    for _ in range(400):
+        verdict = verify_block(**rounds.draw(), rule=rule, memory=memory)
+        chance = 1.0 - verdict.divergence + verdict.deviation
+        kept, foreseen = kept + len(verdict.accepted), foreseen + chance.sum()
+        variance += (chance * (1.0 - chance)).sum()
+    assert tells_acceptance(rule)
+    assert abs(kept - foreseen) < 6.0 * variance**0.5

@@ -98,7 +98,7 @@ def _p_value(target: Context, proposer: Proposer) -> tuple[float, Counter[int]]:
     """Chi-square test of many answers against the target's law, and how often which k was drafted."""
     expected = _expected(target)
     length = Untimed(CHEAP)
-    decoder = Decoder(target, proposer, adaptive=lambda: length)
+    decoder = Decoder(target, proposer, adaptive=lambda _: length)
     settings = Settings(law=LAW, rule=Exact(), draft_tokens="auto", max_tokens=LENGTH, exact_first=0)
     seen: Counter[tuple[int, ...]] = Counter()
     lengths: Counter[int] = Counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -44,7 +45,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Con
 def answer(contexts: dict[str, Context], draft: str, length: Adaptive, settings: Settings = SETTINGS) -> Result:
     target = contexts["target"]
     proposer = Lookup() if draft == "lookup" else ModelDraft(contexts[draft], target.n_vocab)
-    decoder = Decoder(target, proposer, adaptive=lambda: length)
+    decoder = Decoder(target, proposer, adaptive=lambda _: length)
     decoder.forget()
     return next(event.result for event in decoder.stream(PROMPT, settings) if isinstance(event, Finished))
 
@@ -72,6 +73,12 @@ def test_a_target_that_checks_slowly_decodes_plainly_and_says_why(contexts: dict
     assert not result.active
     assert "verifying 4 tokens costs 2.9 plain passes" in result.reason
     assert result.reason in result.notices, "shown where the user looks"
+
+
+def test_a_full_context_is_not_the_reason_why_nothing_was_drafted(contexts: dict[str, Context]) -> None:
+    result = answer(contexts, "twin", Adaptive(DEAR), replace(SETTINGS, max_tokens=None))
+    assert any("is full" in notice for notice in result.notices)
+    assert result.reason.startswith("drafting is off: it loses even if")
 
 
 def test_lookup_is_automatic_too(contexts: dict[str, Context]) -> None:

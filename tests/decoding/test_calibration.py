@@ -20,6 +20,7 @@ from nsd_local.decoding.costs import Costs
 from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import ContextOptions
+from nsd_local.errors import Cancelled
 from tests import tiny
 from tests.tiny import Tiny
 
@@ -69,6 +70,16 @@ def test_it_stays_within_its_time(contexts: tuple[Context, Context]) -> None:
     assert next(ticks) < 90
     assert 1 in costs.curves[0].verify
     assert len(costs.widths) < 16, "there was no time for the rest"
+
+
+@pytest.mark.parametrize("asked", [1, 12, 150])
+def test_it_can_be_stopped(contexts: tuple[Context, Context], home: Path, asked: int) -> None:
+    """While a text is read, and between samples."""
+    answers = iter([False] * asked)
+    with pytest.raises(Cancelled):
+        calibrated(*contexts, seconds=60.0, cancelled=lambda: next(answers, True))
+    assert contexts[0].tokens == contexts[1].tokens == []
+    assert not (home / "calibration").exists(), "nothing is kept"
 
 
 def test_a_short_context_is_no_obstacle(contexts: tuple[Context, Context]) -> None:

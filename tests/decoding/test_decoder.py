@@ -13,6 +13,8 @@ from nsd_local.decoding.summary import Summary
 from nsd_local.errors import UsageError
 from nsd_local.sampling import Law, Penalties
 from nsd_local.verification import Exact, Nucleus
+from nsd_local.verification.greedy import Asd
+from nsd_local.verification.plain import TargetTopP
 from tests import tiny
 from tests.decoding.decoders import PROMPT, decoder, fresh_logits, ids, run, streamed
 from tests.tiny import Tiny
@@ -112,6 +114,12 @@ def test_k_zero_with_a_draft_says_so_in_one_line(endless, near):
     with decoder(endless, near) as loop:
         events = list(loop.stream(PROMPT, replace(SAMPLED, draft_tokens=0)))
     assert [event.text for event in events if isinstance(event, Notice)] == ["drafting is off: k 0 as asked"]
+
+
+def test_a_rule_without_drafts_says_that_it_is_the_reason(endless, near):
+    with decoder(endless, near) as loop:
+        result = run(loop, replace(SAMPLED, rule=TargetTopP()))
+    assert result.reason == result.rounds[0].why == "drafting is off: the rule target-topp decodes plainly"
 
 
 # --- strength, budget, cap -----------------------------------------------------------------------------------------
@@ -226,6 +234,18 @@ def test_prompts_that_cannot_be_answered_are_refused_in_words(endless):
         with pytest.raises(UsageError, match="--ctx"):
             next(loop.stream([65] * 300, SAMPLED))
         assert len(ids(run(loop, SAMPLED, [65]))) == 60  # a prompt of one token
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [({"rule": Asd()}, "temperature 0 only"), ({"logit_bias": ((320, 1.0),)}, "vocabulary has 320")],
+    ids=["law", "bias"],
+)
+def test_settings_that_cannot_be_used_are_refused_before_the_prompt_is_read(endless, near, settings, why):
+    with decoder(endless, near) as loop:
+        with pytest.raises(UsageError, match=why):
+            next(loop.stream(PROMPT, replace(SAMPLED, **settings)))
+        assert loop.target.tokens == []
 
 
 # --- consumers that stop, seeds, memory ----------------------------------------------------------------------------

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nsd_local.drafting.answer_memory import AnswerMemory
 from nsd_local.drafting.lookup import LONGEST_LOOKUP, Lookup
+from nsd_local.drafting.prompt_index import PromptIndex
 from nsd_local.sampling.law import Law
 
 LAW, RNG = Law(), np.random.default_rng(0)
@@ -100,3 +102,23 @@ def test_earlier_answers_are_remembered_over_prompts() -> None:
     lookup.commit([20, 21, 22, 23])
     list(lookup.begin([70, 71, 20, 21]))
     assert drafted(lookup, 4) == [22, 23]
+
+
+class Interrupting(dict[tuple[int, ...], int]):
+    """Ctrl-C in the middle of adding a token to the index."""
+
+    def get(self, *_: object) -> int:  # type: ignore[override]
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("act", ["begin", "commit"])
+def test_an_interrupt_in_the_middle_of_learning_leaves_nothing_half_learned(act: str) -> None:
+    index, text = PromptIndex(), [1, 2, 3, 4, 5, 1, 2]
+    lookup = Lookup([index, AnswerMemory()])
+    list(lookup.begin(text))
+    index._latest = Interrupting(index._latest)
+    with pytest.raises(KeyboardInterrupt):
+        lookup.commit([3]) if act == "commit" else lookup.begin([*text, 3])
+    list(lookup.begin([*text, 3]))
+    assert len(index._tokens) == len(index._earlier)
+    assert lookup.offers(4) == begun(*text, 3).offers(4)

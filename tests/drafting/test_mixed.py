@@ -70,7 +70,7 @@ def test_both_memories_stay_in_step(contexts: tuple[Context, Context], k: int) -
     target, draft = contexts
     plain = ids(answer(Decoder(target, None)))
     mixed = Mixed(Lookup(), ModelDraft(draft, target.n_vocab))
-    result = answer(Decoder(target, mixed, adaptive=lambda: Turns(k)))
+    result = answer(Decoder(target, mixed, adaptive=lambda _: Turns(k)))
     assert ids(result) == plain
     assert {"model", "ngram"} <= {round.source for round in result.rounds}
     text = PROMPT + plain

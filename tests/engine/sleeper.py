@@ -2,5 +2,8 @@
 
 import time
 
+from nsd_local.engine import trial
+
 if __name__ == "__main__":
-    time.sleep(600)
+    trial.try_open = lambda path: time.sleep(600)
+    trial.main()

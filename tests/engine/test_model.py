@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 import weakref
 
 import psutil
 import pytest
 
+from nsd_local.engine import library
 from nsd_local.engine.context import Context
 from nsd_local.engine.model import Model
 from nsd_local.engine.options import ContextOptions, Lora, ModelOptions
@@ -185,3 +187,19 @@ context.evaluate([1], rows=1)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "other\n", "")
+
+
+def test_a_text_is_not_tokenized_in_a_model_that_is_being_freed(tiny_target, monkeypatch):
+    """A prompt is tokenized in one thread while another closes the model."""
+    model, real = Model.load(tiny_target), library.load().llama_tokenize
+    closer, freed = threading.Thread(target=model.close), []
+
+    def slow(*args):
+        closer.start()
+        closer.join(0.2)
+        freed.append(not closer.is_alive())
+        return 0 if freed[0] else real(*args)
+
+    monkeypatch.setattr(library.load(), "llama_tokenize", slow)
+    assert len(model.tokenize("hello", special=False, add_bos=False)) > 1
+    closer.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 
 from nsd_local.catalog.resolve import resolve
+from nsd_local.engine import library
 from nsd_local.engine.context import Context
 from nsd_local.engine.gguf_file import read_gguf
 from nsd_local.engine.model import Model
-from nsd_local.engine.options import ContextOptions
+from nsd_local.engine.options import ContextOptions, ModelOptions
 from nsd_local.engine.quantize import quantize
 from nsd_local.errors import DecodeError, ModelError, UsageError
 
@@ -142,4 +144,32 @@ def test_an_interrupt_within_llama_cpp_comes_out(make: Callable[..., Context], m
         assert signal.getsignal(signal.SIGINT) is before
         context.settle()
         assert context.tokens == tokens[: len(context.tokens)]
+    assert lost == []
+
+
+class Striking(deque[library.LogLine]):
+    """A log at whose next line Ctrl-C is pressed: within a callback of llama.cpp."""
+
+    struck = False
+
+    def append(self, line: library.LogLine) -> None:
+        super().append(line)
+        if not self.struck:
+            self.struck = True
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_while_a_model_is_loaded_comes_out(tiny_target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[object] = []
+    shares: list[float] = []
+    monkeypatch.setattr("sys.unraisablehook", lost.append)
+    monkeypatch.setattr(library._Library, "log", Striking(maxlen=500))
+    with pytest.raises(KeyboardInterrupt):
+        Model.load(tiny_target, ModelOptions(progress=shares.append))
+    assert len(shares) <= 1, "the load was stopped"
+    with Model.load(tiny_target) as model:
+        monkeypatch.setattr(library._Library, "log", Striking(maxlen=500))
+        with pytest.raises(KeyboardInterrupt):
+            Context(model, ContextOptions(n_ctx=256))
+        Context(model, ContextOptions(n_ctx=256)).close()
     assert lost == []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from nsd_local.engine import safe_open
@@ -38,23 +41,22 @@ for line in sys.stdin:
         print("refused", flush=True)
 """
 
+# Tries a file for ever. Notes the first Ctrl-C, as the commands do while they answer.
+TRIES = """
+import signal, sys
+from pathlib import Path
+from nsd_local.engine import safe_open
+signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, signal.default_int_handler))
+safe_open._MODULE = "tests.engine.sleeper"
+safe_open.ensure_openable(Path(sys.argv[1]))
+"""
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     """Verdicts are kept in a folder of the test's own."""
     monkeypatch.setenv("NSD_LOCAL_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "opened"
-
-
-@pytest.fixture
-def deadly(tmp_path) -> Path:
-    """Two tokens of the same text: an assertion in llama.cpp's vocabulary ends the process."""
-    path = tiny.write(tmp_path / "deadly.gguf", Tiny())
-    data = path.read_bytes()
-    old, new = (f"[PAD{n}]".encode() for n in (300, 301))
-    assert data.count(old) == 1
-    path.write_bytes(data.replace(old, new))
-    return path
 
 
 def test_a_deadly_file_ends_the_child_only(deadly):
@@ -141,6 +143,80 @@ def test_a_silent_child_is_ended(tiny_target, monkeypatch):
     monkeypatch.setattr(safe_open, "_SECONDS", 0.2)
     (verdict,) = try_files([tiny_target])
     assert verdict.ended
+    assert not verdict.lasting
+    assert "was not done" in verdict.why
+
+
+@pytest.mark.skipif(os.name == "nt", reason="os.kill sends a signal on POSIX only")
+@pytest.mark.parametrize(
+    ("name", "fault"), [("SIGINT", False), ("SIGKILL", False), ("SIGTERM", False), ("SIGSEGV", True), ("SIGBUS", True)]
+)
+def test_only_a_fault_condemns_the_file(tiny_target, cache, monkeypatch, name, fault):
+    """A sound file whose trial is killed by Ctrl-C, or for want of memory, is refused this time only."""
+    monkeypatch.setenv("DIE_BY", name)
+    with monkeypatch.context() as dying:
+        dying.setattr(safe_open, "_MODULE", "tests.engine.dying")
+        with pytest.raises(ModelError, match="malformed" if fault else "not by the file"):
+            ensure_openable(tiny_target)
+    assert cache.exists() == fault
+    if not fault:
+        ensure_openable(tiny_target)
+
+
+def test_a_child_that_cannot_start_condemns_no_file(tiny_target, cache, monkeypatch):
+    with monkeypatch.context() as failing:
+        failing.setattr(safe_open, "_MODULE", "tests.engine.no_such_module")
+        with pytest.raises(ModelError, match="exit code 1"):
+            ensure_openable(tiny_target)
+    assert not cache.exists()
+
+
+def test_notes_of_before_that_may_be_wrong_are_not_believed(tiny_target, cache):
+    """They remembered any end of the process."""
+    ensure_openable(tiny_target)
+    (note,) = cache.iterdir()
+    note.write_text(json.dumps({"ok": False, "what": "is malformed", "why": "signal 2", "do": "", "ended": True}))
+    ensure_openable(tiny_target)
+
+
+def child_of(parent: subprocess.Popen[str]) -> psutil.Process:
+    """The process in which `parent` tries a file, once it runs."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for child in psutil.Process(parent.pid).children():
+            if "tests.engine.sleeper" in child.cmdline():
+                return child
+        time.sleep(0.01)
+    raise AssertionError("nothing was tried")
+
+
+def ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.skipif(os.name == "nt", reason="process groups and their signals are those of POSIX")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_ctrl_c_in_a_terminal_ends_no_child_but_the_end_of_the_parent_does(tiny_target, cache, name):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", TRIES, str(tiny_target)],
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    child = child_of(parent)
+    os.killpg(parent.pid, signal.SIGINT)  # the first one is only noted
+    time.sleep(0.3)
+    assert not ended(child)
+    os.killpg(parent.pid, getattr(signal, name))
+    assert ("KeyboardInterrupt" in parent.communicate(timeout=60)[1]) == (name == "SIGINT")
+    deadline = time.monotonic() + 60
+    while not ended(child):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not cache.exists()
 
 
 def test_two_thousand_damaged_copies(tmp_path):

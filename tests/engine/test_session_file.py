@@ -279,3 +279,22 @@ def test_an_adapter_counts_by_content_and_scale(tmp_path, tiny_target):
     adapter(lora, 0.2)
     with pytest.raises(SessionError, match="another model"):
         attempt(1.0, restore_session)
+
+
+def test_what_an_interrupted_pass_left_is_not_saved(make, tmp_path):
+    """Nobody knows what the memory holds then: the session is empty, but it can be restored."""
+    context, path = make(n_ctx=512), tmp_path / "chat.nsd"
+    context.prefill(TEXT)
+    real = context._decode
+
+    def interrupted(*args):
+        real(*args)
+        raise KeyboardInterrupt
+
+    context._decode = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        context.evaluate([1, 2], rows=1)
+    save_session(path, {"target": context})
+    again = make(n_ctx=512)
+    restore_session(path, {"target": again})
+    assert again.tokens == context.tokens == []

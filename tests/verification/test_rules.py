@@ -186,6 +186,21 @@ def test_mars_depends_on_a_shift_that_no_law_sees() -> None:
     assert (verdict.accepted, verdict.last_token) == ([], 0)
 
 
+@pytest.mark.parametrize("rule", [Lenience(0.5), Typical(), AutoStrength(1.5)], ids=describe)
+def test_what_counts_against_a_limit_is_measured_without_the_meter_too(rule: Rule) -> None:
+    rounds, remaining = Rounds(27, noise=2.0), None if isinstance(rule, AutoStrength) else 5.0
+    memories = rule.start(), rule.start()
+    for _ in range(50):
+        one = rounds.draw()
+        metered, bare = (
+            verify_block(**one, rule=rule, remaining=remaining, memory=memory, meter=meter)
+            for memory, meter in zip(memories, (True, False), strict=True)
+        )
+        assert same(metered, bare)
+        assert metered.deviation.tolist() == bare.deviation.tolist()
+    assert memories[0] == memories[1]
+
+
 def test_auto_strength_earns_what_it_spends() -> None:
     rounds, rule = Rounds(26, noise=2.0), AutoStrength(0.05, 0.95)
     memory, spent, tokens = rule.start(), 0.0, 0

@@ -57,11 +57,12 @@ def test_nothing_to_spend_is_exact_token_for_token(meter: bool) -> None:
             assert not verdict.deviation.any()
 
 
+@pytest.mark.parametrize("meter", [True, False])
 @pytest.mark.parametrize("budget", [1e-7, 0.01, 0.3, 2.0, 7.7])
-def test_a_budget_is_never_exceeded(budget: float) -> None:
+def test_a_budget_is_never_exceeded(budget: float, meter: bool) -> None:
     rounds, spent, total = Rounds(2, noise=2.0), [], 0.0
     for _ in range(200):
-        verdict = verify_block(**rounds.draw(), rule=Nucleus(0.95), remaining=budget - total)
+        verdict = verify_block(**rounds.draw(), rule=Nucleus(0.95), remaining=budget - total, meter=meter)
         spent += verdict.deviation.tolist()
         total += float(verdict.deviation.sum())
     assert sum(spent) <= budget
@@ -102,7 +103,8 @@ def test_without_the_meter_unneeded_numbers_are_nan() -> None:
     assert np.isnan(verdict.excess).all()
     assert np.isnan(verdict.deviation).all()
     assert not verify_block(**one, rule=Exact(), meter=False).deviation.any()
-    assert not np.isnan(verify_block(**one, rule=Nucleus(), meter=False, remaining=1.0).deviation).any()
+    for remaining in (1.0, 5.0):
+        assert not np.isnan(verify_block(**one, rule=Nucleus(), meter=False, remaining=remaining).deviation).any()
 
 
 def test_draft_equal_to_target_keeps_everything() -> None:
