@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import gradio as gr
 
 from nsd_local.chat.store import Store, conversations_folder
+from nsd_local.decoding.settings import Settings
 
 from .answers import Answers
 from .chat_page import ChatPage
@@ -31,13 +33,23 @@ from .talk import Talk
 
 
 class App:
-    """One engine, one store of conversations, any number of pages. Use as a context manager, or call `close`."""
+    """One engine, one store of conversations, any number of pages. Use as a context manager, or call `close`.
 
-    def __init__(self, choice: Choice | None = None, *, folder: Path | None = None, opener: Opener = open_pair) -> None:
+    `usual` are settings that no dial of the page sets.
+    """
+
+    def __init__(
+        self,
+        choice: Choice | None = None,
+        *,
+        usual: Settings | None = None,
+        folder: Path | None = None,
+        opener: Opener = open_pair,
+    ) -> None:
         folder = folder or conversations_folder().parent
-        self.base = choice or Choice()
         self.session = Session(opener)
-        self.memory = Memory(folder / "ui.json")
+        self.memory = Memory(folder / "ui.json", usual)
+        self.choice = self.memory.now.choice(choice or Choice())
         self.speeds = Speeds()
         self.talk = Talk(
             self.session, Store(folder / "conversations"), Answers(folder / "answers"), self.memory, self.speeds
@@ -46,12 +58,12 @@ class App:
         self.tabs = Tabs()
         self.feed = Feed(self.session, self.talk, self.races)
         self.blocks = self._blocks()
-        self.session.open(self.choice)
+        self.load(self.choice)
 
-    @property
-    def choice(self) -> Choice:
-        """The pair to load: what the command line said, else what the pickers remember."""
-        return self.base if self.base.model else self.memory.now.choice(self.base)
+    def load(self, choice: Choice) -> None:
+        """Loads this pair, and again when a banner's button asks for it."""
+        self.choice = choice
+        self.session.open(choice)
 
     def _blocks(self) -> gr.Blocks:
         with gr.Blocks(title="nsd-local", analytics_enabled=False, fill_width=True) as blocks:
@@ -61,7 +73,7 @@ class App:
             desk = part("desk", value={"conversation": "", "version": 0}, serves=functions)
             with gr.Tabs(elem_id="pages"):
                 with gr.Tab("Chat", id="chat"):
-                    ChatPage(self.talk, self.tabs, desk, self.base, blocks)
+                    ChatPage(self.talk, self.tabs, desk, blocks, self.choice, self.load)
                 with gr.Tab("Race", id="race"):
                     race = RacePage(self.races, self.memory)
                 with gr.Tab("Doctor", id="doctor") as tab:
@@ -69,19 +81,17 @@ class App:
             race.wire()
             doctor.wire(tab)
             quiet: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
-            desk.act(self._act, None, None, **quiet)
+            desk.act(self.act, None, None, **quiet)
             blocks.unload(self._closed)
         return blocks
 
-    def _act(self, event: gr.EventData) -> None:
+    def act(self, event: gr.EventData) -> None:
         """A button in a banner."""
-        from dataclasses import replace
-
         name = event.name
         if name == "retry":
-            self.session.open(self.choice)
+            self.load(self.choice)
         elif name == "fetch":
-            self.session.open(replace(self.choice, fetch=True))
+            self.load(replace(self.choice, fetch=True))
         elif name == "halt":
             self.session.halt()
 

@@ -18,7 +18,7 @@ from nsd_local.errors import NsdError, UsageError
 
 from . import attachments
 from .bubbles import Bubble, answer, bubbles, question
-from .markup import unmark
+from .markup import toast, unmark
 from .tabs import Tab, Tabs
 from .talk import Answering, Talk
 
@@ -60,10 +60,15 @@ class ChatActions:
 
     def set_system(self, text: str, request: gr.Request) -> None:
         conversation = self._current(self.tabs.of(request.session_hash))
-        if conversation.system != text:
+        if conversation.system == text:
+            return
+        try:
             conversation.system = text
-            self.talk.save(conversation)
-            self.talk.memory.change(system=text)
+        except NsdError as error:
+            gr.Warning(toast(error))
+            return
+        self.talk.save(conversation)
+        self.talk.memory.change(system=text)
 
     # What is asked
 
@@ -75,29 +80,31 @@ class ChatActions:
             files = [attachments.read(Path(path)) for path in message.get("files") or []]
             self.talk.ask(tab.key, conversation, attachments.attach(message.get("text") or "", files))
         except NsdError as error:
-            gr.Warning(str(error))
+            gr.Warning(toast(error))
             return (*self._page(tab), message)
         return (*self._page(tab), EMPTY)
 
     def retry(self, event: gr.RetryData, request: gr.Request) -> Page:
-        tab = self.tabs.of(request.session_hash)
-        conversation = self._current(tab)
-        return self._try(tab, lambda: self.talk.retry(tab.key, conversation, turn_of(conversation, event.index)))
+        def start(tab: Tab, conversation: Conversation, index: int) -> None:
+            self.talk.retry(tab.key, conversation, index)
+
+        return self._at(event.index, request, start)
 
     def edit(self, event: gr.EditData, request: gr.Request) -> Page:
-        tab = self.tabs.of(request.session_hash)
-        conversation = self._current(tab)
-        index = turn_of(conversation, event.index)
-        attached = attachments.detach(conversation.turns[index].user)[1]
-        text = attachments.attach(unmark(str(event.value)), attached)
-        return self._try(tab, lambda: self.talk.edit(tab.key, conversation, index, text))
+        def start(tab: Tab, conversation: Conversation, index: int) -> None:
+            attached = attachments.detach(conversation.turns[index].user)[1]
+            text = attachments.attach(unmark(str(event.value)), attached)
+            self.talk.edit(tab.key, conversation, index, text)
+
+        return self._at(event.index, request, start)
 
     def undo(self, event: gr.UndoData, request: gr.Request) -> Page:
         """Takes a turn back; its text goes into the input."""
-        tab = self.tabs.of(request.session_hash)
-        conversation = self._current(tab)
-        said = self.talk.undo(conversation, turn_of(conversation, event.index))
-        return self._page(tab, said=attachments.detach(said)[0])
+
+        def take_back(tab: Tab, conversation: Conversation, index: int) -> str:
+            return attachments.detach(self.talk.undo(conversation, index))[0]
+
+        return self._at(event.index, request, take_back)
 
     def stop(self, request: gr.Request) -> None:
         job = self.talk.running(self.tabs.of(request.session_hash).conversation)
@@ -114,7 +121,7 @@ class ChatActions:
             if job is None or tab.view != mine:  # a generator that gives nothing would empty the transcript
                 yield self._page_text(tab)
                 return
-            base = before(job)
+            base, tab.asked = before(job), asked(job.conversation, job)
             seen, shown = 0, ""
             while not job.finished.is_set():
                 seen = job.live.wait(seen, timeout=0.4)
@@ -130,14 +137,15 @@ class ChatActions:
                     job.finished.wait(min(pause, 2.0))
 
     def rest(self, request: gr.Request) -> tuple[Any, ...]:
-        """The page after an answer: as it is kept, or as it was before if it failed."""
+        """The page after an answer: as it is kept, or as it was before if it failed or was stopped while it waited."""
         tab = self.tabs.of(request.session_hash)
         job = self.talk.last(tab.conversation)
         if job is None or not tab.busy or self.talk.running(tab.conversation):
             return gr.skip(), gr.skip(), gr.skip()
-        if job.live.state != "failed":
+        if job.live.state == "failed":
+            gr.Warning(toast(job.live.note), duration=None)
+        elif job.begun:
             return self._page(tab)
-        gr.Warning(job.live.note, duration=None)
         return self._page(tab, said=attachments.detach(job.said)[0])
 
     # Values
@@ -146,12 +154,17 @@ class ChatActions:
         tab.conversation = conversation.id
         return (*self._page(tab), conversation.title if conversation.turns else "", conversation.system)
 
-    def _try(self, tab: Tab, start: Callable[[], Answering]) -> Page:
+    def _at(self, bubble: Any, request: gr.Request, act: Callable[[Tab, Conversation, int], str | None]) -> Page:
+        """Acts on the turn of a bubble, unless the page is behind: its bubbles are then those of other turns."""
+        tab, said = self.tabs.of(request.session_hash), None
+        conversation = self._current(tab)
         try:
-            start()
+            if tab.asked != asked(conversation, self.talk.running(conversation.id)):
+                raise UsageError("This conversation went on in another tab", "", "Look at it, and try again")
+            said = act(tab, conversation, turn_of(conversation, bubble))
         except NsdError as error:
-            gr.Warning(str(error))
-        return self._page(tab)
+            gr.Warning(toast(error))
+        return self._page(tab, said=said or "")
 
     def _page(self, tab: Tab, said: str = "") -> Page:
         """The tab's conversation as it stands. `said` goes into the input."""
@@ -162,6 +175,7 @@ class ChatActions:
     def _page_text(self, tab: Tab) -> list[Bubble]:
         conversation = self._current(tab)
         job = self.talk.running(conversation.id)
+        tab.asked = asked(conversation, job)
         return [*before(job), *answer(job.live.text)] if job else bubbles(conversation.messages)[0]
 
     def _list(self, tab: Tab) -> Any:
@@ -184,15 +198,23 @@ class ChatActions:
 
 def before(job: Answering) -> list[Bubble]:
     """The bubbles above a running answer. Whether the job has begun or not, its question is the last one."""
-    turns = job.conversation.turns
-    asked = job.said or (turns[-1].user if turns else "")
-    begun = bool(turns) and turns[-1].answer is None and turns[-1].user == asked
+    questions = asked(job.conversation, job)
     made: list[Bubble] = []
-    for turn in turns[:-1] if begun or not job.said else turns:
-        made += question(turn.user)
+    for text, turn in zip(questions[:-1], job.conversation.turns, strict=False):
+        made += question(text)
         if turn.answer is not None and turn.answer.text:
             made += answer(turn.answer.text, opened=turn.answer.opened)
-    return made + question(asked)
+    return made + [bubble for text in questions[-1:] for bubble in question(text)]
+
+
+def asked(conversation: Conversation, job: Answering | None) -> list[str]:
+    """The questions that a page shows: those of the conversation, and the one of a job that has not begun yet."""
+    turns = conversation.turns
+    questions = [turn.user for turn in turns]
+    if job is None or not job.said or job.begun:
+        return questions
+    begins = bool(turns) and turns[-1].answer is None and turns[-1].user == job.said
+    return questions if begins else [*questions, job.said]
 
 
 def turn_of(conversation: Conversation, index: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
@@ -49,10 +50,21 @@ TEXT_FILES = [
 
 
 class ChatPage:
-    """Conversations left, talk in the middle, meters and controls right."""
+    """Conversations left, talk in the middle, meters and controls right.
 
-    def __init__(self, talk: Talk, tabs: Tabs, desk: gr.HTML, base: Choice, blocks: gr.Blocks) -> None:
-        self.talk, self.desk, self.base, self.blocks = talk, desk, base, blocks
+    `start` is the pair that is loaded at first; `load` loads another.
+    """
+
+    def __init__(
+        self,
+        talk: Talk,
+        tabs: Tabs,
+        desk: gr.HTML,
+        blocks: gr.Blocks,
+        start: Choice,
+        load: Callable[[Choice], None],
+    ) -> None:
+        self.talk, self.desk, self.blocks, self.start, self.load = talk, desk, blocks, start, load
         self.actions = ChatActions(talk, tabs)
         with gr.Row(elem_id="desk"):
             with gr.Column(elem_id="left", min_width=0):
@@ -114,7 +126,7 @@ class ChatPage:
     def _right(self) -> None:
         part("meters")
         self.controls = Controls(self.talk.memory)
-        self.picker = Picker(self.talk, self.base)
+        self.picker = Picker(self.talk.memory, self.start, self.load)
         with gr.Accordion("System prompt", open=False):
             self.system = gr.Textbox(
                 label="System prompt",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -11,10 +10,11 @@ import gradio as gr
 from nsd_local.errors import UsageError
 from nsd_local.verification.rules import RULES
 
+from .markup import markdown
 from .preferences import CUSTOM, PRESETS, Memory
 
 K_CHOICES = ["auto", *(str(k) for k in (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16))]
-OPTIONAL: dict[str, type[int] | type[float]] = {"cap": float, "budget": float, "seed": int, "max_tokens": int}
+WHOLE = ("exact_first", "top_k", "seed", "max_tokens")
 
 
 class Controls:
@@ -48,8 +48,8 @@ class Controls:
         self.problem = gr.Markdown(visible=False, elem_id="c-problem")
 
     def _add(self, name: str, widget: Any, *args: Any, **more: Any) -> None:
-        value = shown(getattr(self.memory.now, name), widget)
-        self.fields[name] = widget(*args, value=value, interactive=True, elem_id=f"c-{name.replace('_', '-')}", **more)
+        value, elem_id = getattr(self.memory.now, name), f"c-{name.replace('_', '-')}"
+        self.fields[name] = widget(*args, value=value, interactive=True, elem_id=elem_id, **more)
 
     def _verification(self) -> None:
         add = self._add
@@ -57,8 +57,10 @@ class Controls:
             "rule",
             gr.Dropdown,
             sorted(RULES, key=("nucleus", "exact").__contains__, reverse=True),
+            allow_custom_value=True,
             label="Rule",
-            info="nucleus keeps more drafts and tells the cost, exact keeps the target's law; the others are rivals.",
+            info="nucleus keeps more drafts and tells the cost, exact keeps the target's law; the others are rivals. "
+            "Parameters may follow: topk:n=2.",
         )
         add(
             "theta",
@@ -143,9 +145,6 @@ class Controls:
             changed = self._changed(name)
             if isinstance(widget, gr.Slider):
                 widget.release(changed, widget, outputs, **quiet)
-            elif isinstance(widget, gr.Textbox):
-                widget.blur(changed, widget, outputs, **quiet)
-                widget.submit(changed, widget, outputs, **quiet)
             else:
                 widget.input(changed, widget, outputs, **quiet)
         self.preset.input(self._choose, self.preset, [*self.fields.values(), self.preset], **quiet)
@@ -153,11 +152,9 @@ class Controls:
     def _changed(self, name: str) -> Callable[[Any], tuple[Any, Any]]:
         def remember(value: Any) -> tuple[Any, Any]:
             try:
-                value = read(name, value)
-                replace(self.memory.now, **{name: value}).settings()
+                now = self.memory.change(**{name: read(name, value)})
             except UsageError as error:
-                return gr.skip(), gr.update(value=f"**Not used:** {error}", visible=True)
-            now = self.memory.change(**{name: value})
+                return gr.skip(), gr.update(value=f"**Not used:** {markdown(str(error))}", visible=True)
             return gr.update(value=now.preset, info=_about(now.preset)), gr.update(visible=False)
 
         return remember
@@ -170,28 +167,12 @@ class Controls:
 
     def values(self) -> list[Any]:
         """The remembered values in the order of `fields`, as their widgets take them."""
-        return [shown(getattr(self.memory.now, name), widget) for name, widget in self.fields.items()]
-
-
-def shown(value: Any, widget: Any) -> Any:
-    """A value as its widget takes it: optional numbers are text, empty for none."""
-    if isinstance(widget, gr.Textbox) or widget is gr.Textbox:
-        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-    return value
+        return [getattr(self.memory.now, name) for name in self.fields]
 
 
 def read(name: str, value: Any) -> Any:
-    """The value of a widget as a preference. Raises UsageError where it is no number."""
-    if name in OPTIONAL:
-        text = str(value or "").strip().replace(",", ".")
-        if not text:
-            return None
-        try:
-            return OPTIONAL[name](text)
-        except ValueError:
-            kind = "a whole number" if OPTIONAL[name] is int else "a number"
-            raise UsageError(f"{text!r} is not {kind}", "", "Leave it empty for none") from None
-    return int(value) if name in ("exact_first", "top_k") else value
+    """The value of a widget as a preference: an empty number is none, a slider's whole number may be a float."""
+    return int(value) if name in WHOLE and value is not None else value
 
 
 def _about(preset: str) -> str:

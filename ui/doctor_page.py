@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from nsd_local.doctor import Sections, examine, sections
+from nsd_local.doctor import Sections, sections
 
 from .session import Session
 
@@ -48,11 +48,9 @@ def render(sections: Sections) -> str:
 
 
 def machine() -> Sections:
-    """What `nsd-local doctor` finds."""
-    report = examine()
-    told = [(title, [(name, _short(text)) for name, text in rows]) for title, rows in sections(report)]
-    problems = [(str(i), _short(text)) for i, text in enumerate(report["problems"], 1)]
-    return [("Needs attention", problems), *told] if problems else told
+    """What `nsd-local doctor` finds, what needs attention first."""
+    told = [(title, [(name, _short(text)) for name, text in rows]) for title, rows in sections()]
+    return sorted(told, key=lambda section: section[0] != "Problems")
 
 
 def _short(text: str) -> str:

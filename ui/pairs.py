@@ -10,7 +10,7 @@ from pathlib import Path
 from nsd_local.catalog import Entry, ModelFile, Pair, interpret, load_catalog, locate, models_folder
 from nsd_local.errors import NsdError, PairError
 
-Check = Callable[[Path, Path], str]  # (target, draft) -> why they do not fit, "" if they do
+Check = Callable[[ModelFile, ModelFile], str]  # (target, draft) -> why they do not fit, "" if they do
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ def targets() -> list[Offer]:
 def drafts_for(model: str, check: Check | None = None) -> list[Offer]:
     """Every model that one could think of as a draft for `model`: the fitting ones, then the others and why not."""
     try:
-        target = interpret(model)
+        target, own = interpret(model), locate(model)
     except NsdError:
         return []
-    found = [*_known_pairs(target), *_files_here(target, check or vocabularies_fit)]
+    found = [*_known_pairs(target), *_files_here(target, own, check or vocabularies_fit)]
     unique = {offer.spec: offer for offer in reversed(found)}
     return sorted(unique.values(), key=lambda offer: bool(offer.refused))
 
@@ -62,57 +62,51 @@ def _known_pairs(target: Entry | Path) -> Iterator[Offer]:
             yield Offer(draft.name, draft.title, _where(draft))
 
 
-def _files_here(target: Entry | Path, check: Check) -> Iterator[Offer]:
-    """Models on this machine, judged by their own vocabularies where the target is here too."""
-    own = _path_of(target)
+def _files_here(target: Entry | Path, own: ModelFile | None, check: Check) -> Iterator[Offer]:
+    """Models on this machine, judged by their own vocabularies where the target is here too (`own`)."""
     for entry in _here(load_catalog().models.values()):
         if entry == target:
             continue
         draft = locate(entry.name)
         if draft is not None:
-            yield Offer(entry.name, entry.title, "on this machine", _judge(target, own, draft, check))
+            yield Offer(entry.name, entry.title, "on this machine", _judge(own, draft, check))
     for path in _loose_files():
-        if path != own:
+        if own is None or path != own.path:
             draft = ModelFile(path.name, (path,), "none", path.stat().st_size)
-            yield Offer(str(path), path.name, "file", _judge(target, own, draft, check))
+            yield Offer(str(path), path.name, "file", _judge(own, draft, check))
 
 
-def _judge(target: Entry | Path, own: Path | None, draft: ModelFile, check: Check) -> str:
+def _judge(own: ModelFile | None, draft: ModelFile, check: Check) -> str:
     if own is None:
         return "not a pair of the catalog; its vocabulary can be compared once the model is on this machine"
-    size = own.stat().st_size
-    if draft.size >= size:
-        return f"it is not smaller than the model ({draft.size / 1e9:.2f} GB against {size / 1e9:.2f} GB)"
-    return _checked(own, draft.path, check, own.stat().st_mtime_ns, draft.path.stat().st_mtime_ns)
+    if draft.size >= own.size:
+        return f"it is not smaller than the model ({draft.size / 1e9:.2f} GB against {own.size / 1e9:.2f} GB)"
+    return _checked(own, draft, check, own.path.stat().st_mtime_ns, draft.path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
-def _checked(target: Path, draft: Path, check: Check, *stamps: int) -> str:
+def _checked(target: ModelFile, draft: ModelFile, check: Check, *stamps: int) -> str:
     return check(target, draft)
 
 
-def vocabularies_fit(target: Path, draft: Path) -> str:
+def vocabularies_fit(target: ModelFile, draft: ModelFile) -> str:
     """llama.cpp's own rule, read from the two files; the weights are mapped, not copied."""
     from nsd_local.engine.compatibility import check_pair  # loads llama.cpp
     from nsd_local.engine.model import Model
     from nsd_local.engine.options import ModelOptions
+    from nsd_local.engine.safe_open import ensure_openable
 
     lightly = ModelOptions(gpu_layers=0, load_mode="mmap", repack=False)
     try:
-        with Model.load(target, lightly) as one, Model.load(draft, lightly) as other:
+        for file in (target, draft):
+            ensure_openable(file.path, trusted=file.verified)
+        with Model.load(target.path, lightly) as one, Model.load(draft.path, lightly) as other:
             check_pair(one, other)
     except PairError as error:
         return str(error)
     except NsdError as error:
         return f"it cannot be read: {error}"
     return ""
-
-
-def _path_of(target: Entry | Path) -> Path | None:
-    if isinstance(target, Path):
-        return target if target.is_file() else None
-    found = locate(target.name)
-    return found.path if found else None
 
 
 def _here(entries: Iterable[Entry]) -> Iterator[Entry]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nsd_local.catalog.disk import why
 from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
 from nsd_local.sampling.law import Law
 from nsd_local.verification.rule import Nucleus, Rule
-from nsd_local.verification.rules import make
+from nsd_local.verification.rules import parse
 
 from .choice import Choice
 
@@ -42,9 +43,10 @@ class Preferences:
     max_tokens: int | None = None
     system: str = ""
 
-    def settings(self) -> Settings:
-        """The settings of the next answer. Raises UsageError where the values make no sense."""
-        return Settings(
+    def settings(self, usual: Settings | None = None) -> Settings:
+        """The settings of the next answer; `usual` has those without a dial. Raises UsageError for nonsense."""
+        return replace(
+            usual or Settings(),
             law=Law(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p),
             rule=self._rule(),
             budget=self.budget,
@@ -55,15 +57,20 @@ class Preferences:
         )
 
     def _rule(self) -> Rule:
-        """The dials are those of nucleus; the other rules are taken as they are by default."""
+        """The dials are those of nucleus; the other rules are written with their parameters, as "topk:n=2"."""
         if self.rule == Nucleus.name:
             return Nucleus(theta=self.theta, strength=self.strength, cap=self.cap)
-        return make(self.rule)
+        return parse(self.rule)
 
     def choice(self, base: Choice) -> Choice:
-        """The pair to load; `base` is what the command line said."""
-        options = replace(base.options, ctx=self.ctx or base.options.ctx)
-        return replace(base, model=self.model or base.model, draft=self.draft or base.draft, options=options)
+        """The pair to load at start: what the command line said (`base`), and for the rest what was chosen last.
+
+        The draft and the context that were chosen last belong to the model that was.
+        """
+        if base.model:
+            return base
+        options = replace(base.options, ctx=base.options.ctx or self.ctx)
+        return replace(base, model=self.model, draft=base.draft or self.draft, options=options)
 
 
 # Each preset sets only what it is about; everything else stays as it is.
@@ -95,24 +102,40 @@ def preset_of(preferences: Preferences) -> str:
 
 
 class Memory:
-    """The remembered preferences. A damaged file is set aside and `problem` says so."""
+    """The remembered preferences. A damaged file is set aside and `problem` says so.
 
-    def __init__(self, path: Path) -> None:
+    `usual` holds the settings that have no dial. They come from the command line and are not remembered.
+    """
+
+    def __init__(self, path: Path, usual: Settings | None = None) -> None:
         self._path = path
+        self._usual = usual
         self._lock = threading.Lock()
         self.problem = ""
         self.now = self._load()
 
+    def settings(self, **values: Any) -> Settings:
+        """The settings of the next answer, with some dials set otherwise. Raises UsageError for nonsense."""
+        return replace(self.now, **values).settings(self._usual)
+
     def change(self, **values: Any) -> Preferences:
-        """Changes some values and writes all of them, atomically."""
+        """Changes some values and writes all of them. Raises UsageError, and changes nothing, for nonsense."""
         with self._lock:
             changed = replace(self.now, **values)
+            changed.settings()
             self.now = replace(changed, preset=preset_of(changed))
+            self._write()
+            return self.now
+
+    def _write(self) -> None:
+        """Whole or not at all. A folder that cannot be written costs the remembering only."""
+        try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             draft = self._path.with_suffix(f".{os.getpid()}.tmp")
             draft.write_text(json.dumps(dataclasses.asdict(self.now), indent=1), "utf-8")
             draft.replace(self._path)
-            return self.now
+        except OSError as error:
+            self.problem = f"The settings cannot be remembered in {self._path}: {why(error)}."
 
     def _load(self) -> Preferences:
         try:
@@ -122,6 +145,18 @@ class Memory:
         except FileNotFoundError:
             return Preferences()
         except (OSError, ValueError, TypeError, UsageError) as error:
-            self.problem = f"The remembered settings in {self._path} cannot be read ({error}); the defaults are used."
+            self.problem = (
+                f"The remembered settings in {self._path} cannot be read ({error}); the defaults are used. "
+                f"{self._set_aside()}"
+            )
             return Preferences()
         return preferences
+
+    def _set_aside(self) -> str:
+        """Keeps a damaged file from being overwritten; says where it is."""
+        aside = self._path.with_name(f"{self._path.name}.damaged")
+        try:
+            self._path.replace(aside)
+        except OSError as error:
+            return f"The file cannot be set aside: {why(error)}."
+        return f"The file was set aside as {aside}."

@@ -12,7 +12,7 @@ from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
 
 from .live import Live
-from .preferences import PRESETS, Preferences
+from .preferences import PRESETS, Memory
 from .session import Job, Session
 from .speeds import Speeds
 
@@ -80,7 +80,7 @@ class Races:
         self.session, self.speeds = session, speeds
         self.latest: Race | None = None
 
-    def start(self, tab: str, prompt: str, names: list[str], preferences: Preferences, longest: int) -> Race:
+    def start(self, tab: str, prompt: str, names: list[str], memory: Memory, longest: int) -> Race:
         """Queues a race between the named lanes. Raises UsageError where there is nothing to compare."""
         chosen = [name for name in names if name != NO_LANE]
         if not prompt.strip():
@@ -89,9 +89,10 @@ class Races:
             raise UsageError("A race needs two or three different lanes")
         if self.latest is not None and not self.latest.finished.is_set():
             raise UsageError("A race is running", "", "Stop it first, or wait")
-        seed = preferences.seed if preferences.seed is not None else secrets.randbits(31)
-        lanes = [Lane(name, lane_settings(name, preferences, seed, longest)) for name in chosen]
-        self.latest = Race(tab, prompt, preferences.system, lanes, self.speeds)
+        now = memory.now
+        seed = now.seed if now.seed is not None else secrets.randbits(31)
+        lanes = [Lane(name, lane_settings(name, memory, seed, longest)) for name in chosen]
+        self.latest = Race(tab, prompt, now.system, lanes, self.speeds)
         self.session.submit(self.latest)
         return self.latest
 
@@ -121,7 +122,7 @@ class Races:
         return [lane.replay() for lane in race.lanes if lane.frames]
 
 
-def lane_settings(name: str, preferences: Preferences, seed: int, longest: int) -> Settings:
+def lane_settings(name: str, memory: Memory, seed: int, longest: int) -> Settings:
     """The settings of the next answer, but for what the lane is about; all lanes share seed and length."""
     values = PRESETS[name][1] if name in PRESETS else {}
-    return replace(replace(preferences, **values).settings(), seed=seed, max_tokens=longest)
+    return replace(memory.settings(**values), seed=seed, max_tokens=longest)

@@ -8,6 +8,7 @@ import gradio as gr
 
 from nsd_local.errors import NsdError
 
+from .markup import toast
 from .parts import part
 from .preferences import Memory
 from .race import LANES, NO_LANE, Races
@@ -61,6 +62,6 @@ class RacePage:
 
     def _start(self, prompt: str, longest: float, one: str, two: str, three: str, request: gr.Request) -> None:
         try:
-            self.races.start(request.session_hash or "", prompt, [one, two, three], self.memory.now, int(longest))
+            self.races.start(request.session_hash or "", prompt, [one, two, three], self.memory, int(longest))
         except NsdError as error:
-            gr.Warning(str(error))
+            gr.Warning(toast(error))

@@ -22,6 +22,7 @@ class Tab:
     view: int = 0
     version: int = 0  # grows with every change of what the page shows; its script compares it
     busy: bool = False  # the page was told that an answer is under way
+    asked: list[str] = field(default_factory=list)  # the questions that it shows
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager

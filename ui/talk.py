@@ -32,7 +32,8 @@ class Answering(Job):
     def __init__(self, tab: str, conversation: Conversation, said: str, run: Callable[[Job, Engine], None]) -> None:
         super().__init__(tab, conversation.title, run, Live())
         self.conversation = conversation
-        self.said = said  # what goes back into the input if it fails
+        self.said = said  # what goes back into the input if it fails or never begins
+        self.begun = False  # from here on its question is part of the conversation
         self.opened = ""  # the reasoning tag that the prompt leaves open
         self.pace = 0.0  # seconds between two updates that the slowest page asks for
 
@@ -164,7 +165,7 @@ class Talk:
     ) -> Answering:
         if self.running(conversation.id) is not None:
             raise UsageError("This conversation is being answered", "one answer at a time", "Stop it first, or wait")
-        settings = self.memory.now.settings()
+        settings = self.memory.settings()
 
         def run(job: Job, engine: Engine) -> None:
             target = engine.target
@@ -178,6 +179,7 @@ class Talk:
             try:
                 for i, event in enumerate(stream(engine, job.cancelled)):
                     if i == 0:
+                        answering.begun = True
                         self.save(conversation)  # the question is safe whatever happens now
                         answering.opened = opened_by(engine.template.render(conversation.messages))
                     job.live.feed(event)

@@ -86,6 +86,11 @@ def partial_of(repo: str, file: HubFile) -> Path:
     return _blob_of(repo, file).with_name(f"{file.sha256}{INCOMPLETE}")
 
 
+def partials(repo: str, sha256: str | None) -> list[Path]:
+    """What interrupted fetches left of the file with that hash; where it is not known, of any file of `repo`."""
+    return sorted(_blobs(repo).glob(f"{sha256 or '*'}{INCOMPLETE}"))
+
+
 def fetch(listing: Listing, file: HubFile, reporter: Reporter) -> Path:
     """The file's path in the Hub's cache, verified against `file.sha256`. Continues a partial download."""
     from huggingface_hub import hf_hub_download
@@ -118,7 +123,11 @@ def fetch(listing: Listing, file: HubFile, reporter: Reporter) -> Path:
 def _blob_of(repo: str, file: HubFile) -> Path:
     if file.sha256 is None:
         raise DownloadError(f"The Hub reports no SHA-256 for {file.name} of {repo}, so it cannot be verified")
-    return hub_cache() / f"models--{repo.replace('/', '--')}" / "blobs" / file.sha256
+    return _blobs(repo) / file.sha256
+
+
+def _blobs(repo: str) -> Path:
+    return hub_cache() / f"models--{repo.replace('/', '--')}" / "blobs"
 
 
 def _is_good(blob: Path, file: HubFile, reporter: Reporter) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 
@@ -13,7 +14,7 @@ from nsd_local.catalog.choose import choose_files
 from nsd_local.catalog.disk import check_room, why
 from nsd_local.catalog.entry import Entry, HubSource, PypiSource, Source
 from nsd_local.catalog.find import find
-from nsd_local.catalog.home import hub_cache
+from nsd_local.catalog.home import HOME_VARIABLE, hub_cache
 from nsd_local.catalog.reporter import Reporter
 from nsd_local.catalog.store import Record, Stamp, Store
 from nsd_local.errors import DownloadError, ModelError, NsdError
@@ -47,11 +48,14 @@ class Puller:
             try:
                 record = self._from(source, entry)
             except OSError as error:
-                raise DownloadError(f"{entry.name} could not be written", why(error)) from error
+                raise _unwritable(entry, source, self.store, error) from error
             except (DownloadError, ModelError) as error:
                 failures.append(error)
                 continue
             self.store.remember(record)
+            for path in _begun(entry, record):  # at a source that failed before this one
+                with suppress(OSError):
+                    path.unlink()
             return record
         raise _nobody_had_it(entry, failures, self.store)
 
@@ -91,12 +95,14 @@ class Puller:
 @contextmanager
 def _turn(store: Store, entry: Entry, reporter: Reporter) -> Iterator[None]:
     """Let one process at a time fetch a model. The lock ends with its process, however that ends."""
-    lock = FileLock(store.lock_of(entry.name))
     try:
+        lock = FileLock(store.lock_of(entry.name))
         lock.acquire(timeout=0)
     except Timeout:
         reporter.say(f"Another nsd-local is fetching {entry.name}; waiting for it.")
         lock.acquire()
+    except OSError as error:
+        raise _unwritable(entry, None, store, error) from error
     try:
         yield
     finally:
@@ -113,18 +119,40 @@ def _nobody_had_it(entry: Entry, failures: list[NsdError], store: Store) -> NsdE
     return DownloadError(f"{entry.name} could not be fetched", reasons, do)
 
 
-def remove(entry_name: str, record: Record | None, file: str | None, store: Store) -> int:
+def _unwritable(entry: Entry, source: Source | None, store: Store, error: OSError) -> DownloadError:
+    """`source` None: its turn could not be taken, which is noted beside the models."""
+    folder, variable = (hub_cache(), "HF_HOME") if isinstance(source, HubSource) else (store.folder, HOME_VARIABLE)
+    return DownloadError(
+        f"{entry.name} could not be written",
+        f"{folder}: {why(error)}",
+        f"Set {variable} to a folder that can be written and has room",
+    )
+
+
+def files_of(entry: Entry, record: Record | None, store: Store) -> list[Path]:
+    """What is on this machine of a model: its files, and what interrupted fetches left."""
+    paths = list(record.paths) if record is not None else []
+    if entry.file is not None:
+        paths += [store.path_of(entry.file), *store.leftovers(entry.file)]
+    return [path for path in dict.fromkeys([*paths, *_begun(entry, record)]) if path.exists()]
+
+
+def _begun(entry: Entry, record: Record | None) -> list[Path]:
+    """What interrupted fetches left of a model in the Hub's cache."""
+    known = [stamp.sha256 for stamp in record.files] if record is not None else [entry.sha256]
+    repos = [source.repo for source in entry.sources if isinstance(source, HubSource)]
+    return [path for repo in repos for sha256 in known for path in hub.partials(repo, sha256)]
+
+
+def remove(entry: Entry, record: Record | None, store: Store) -> int:
     """Delete a model's files, its leftovers and its record; the number of bytes freed."""
-    doomed = list(record.paths) if record is not None else []
-    if file is not None:
-        doomed += [store.path_of(file), *store.leftovers(file)]
     freed = 0
-    for path in dict.fromkeys(doomed):
+    for path in files_of(entry, record, store):
         blob = path.resolve()  # in the Hub's cache the name is a link to the bytes
         for one in dict.fromkeys((path, blob)):
             if one.is_file() and not one.is_symlink():
                 freed += one.stat().st_size
             one.unlink(missing_ok=True)
-    shutil.rmtree(store.work_folder_of(entry_name), ignore_errors=True)
-    store.forget(entry_name)
+    shutil.rmtree(store.work_folder_of(entry.name), ignore_errors=True)
+    store.forget(entry.name)
     return freed

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -79,9 +80,10 @@ class Store:
         return record if record is not None and record.files and all(s.holds() for s in record.files) else None
 
     def remember(self, record: Record) -> None:
-        """Write the record at once or not at all."""
-        path = self._beside("records", record.name, ".json", make=True)
-        write_atomically(path, json.dumps(asdict(record), indent=1))
+        """Write the record at once or not at all. Without it, the bytes are verified again the next time."""
+        with suppress(OSError):
+            path = self._beside("records", record.name, ".json", make=True)
+            write_atomically(path, json.dumps(asdict(record), indent=1))
 
     def forget(self, name: str) -> None:
         self._record_of(name).unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ import typer
 from nsd_local.catalog.catalog import Catalog, load_catalog
 from nsd_local.catalog.entry import Entry, Pair, PypiSource
 from nsd_local.catalog.find import find
-from nsd_local.catalog.pull import remove
+from nsd_local.catalog.pull import files_of, remove
 from nsd_local.catalog.reporter import Silent
 from nsd_local.catalog.resolve import from_path, interpret
 from nsd_local.catalog.store import Record, Store
@@ -164,7 +164,8 @@ def _entry_sheet(entry: Entry, catalog: Catalog) -> dict[str, str]:
     sheet.update(_optional("note", entry.note))
     if record is None:
         return {**sheet, "here": f"no; fetch it with: nsd-local pull {entry.name}"}
-    return {**sheet, "here": ", ".join(str(path) for path in record.paths), **model_facts(record.paths[0])}
+    here = ", ".join(str(path) for path in record.paths)
+    return {**sheet, "here": here, **model_facts(record.paths[0], trusted=True)}
 
 
 def _path_sheet(path: Path) -> dict[str, str]:
@@ -183,24 +184,21 @@ def rm(
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete models' files, and what interrupted fetches left of them."""
+    """Delete models' files, and what interrupted fetches left of them.
+
+    Of a model that was never whole and whose bytes the catalog does not know, that is all that is unfinished in its
+    repository.
+    """
     store = Store()
     doomed = [(entry, store.recall(entry.name)) for entry in entries_of(names)]
-    paths = [path for entry, record in doomed for path in _files(entry, record, store)]
+    paths = [path for entry, record in doomed for path in files_of(entry, record, store)]
     if not paths:
         print("Nothing of it is on this machine.", file=sys.stderr)
         return
     if not yes:
         _ask(paths)
-    freed = sum(remove(entry.name, record, entry.file, store) for entry, record in doomed)
+    freed = sum(remove(entry, record, store) for entry, record in doomed)
     print(f"Deleted {freed / 1e9:.2f} GB.", file=sys.stderr)
-
-
-def _files(entry: Entry, record: Record | None, store: Store) -> Iterator[Path]:
-    candidates = list(record.paths) if record is not None else []
-    if entry.file is not None:
-        candidates += [store.path_of(entry.file), *store.leftovers(entry.file)]
-    yield from (path for path in dict.fromkeys(candidates) if path.exists())
 
 
 def _ask(paths: list[Path]) -> None:

@@ -7,13 +7,18 @@ from pathlib import Path
 from nsd_local.errors import NsdError
 
 
-def model_facts(path: Path) -> dict[str, str]:
-    """Facts read from the file by llama.cpp; where that cannot be done, one fact that says why."""
+def model_facts(path: Path, *, trusted: bool = False) -> dict[str, str]:
+    """Facts read from the file by llama.cpp; where that cannot be done, one fact that says why.
+
+    A file that is not `trusted` is tried by a child process first.
+    """
     try:
         from nsd_local.engine.context import Context
         from nsd_local.engine.model import Model
         from nsd_local.engine.options import ContextOptions, ModelOptions
+        from nsd_local.engine.safe_open import ensure_openable
 
+        ensure_openable(path, trusted=trusted)
         with Model.load(path, ModelOptions(load_mode="mmap", gpu_layers=0)) as model:
             facts = {
                 "architecture": model.architecture,

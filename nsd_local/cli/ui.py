@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,13 +12,12 @@ import typer
 from nsd_local.catalog import Silent
 from nsd_local.cli.options import Options, with_options
 from nsd_local.cli.status import status
+from nsd_local.verification.rule import Nucleus
+from nsd_local.verification.rules import describe
 
-# Shared flags that are dials of the page, under the names that the page remembers them by.
+# Shared flags that are dials of the page, under the names that the page remembers them by; and those about the rule.
+RULE = ("rule", "theta", "strength", "cap", "deviation")
 DIALS = {
-    "rule": "rule",
-    "theta": "theta",
-    "strength": "strength",
-    "cap": "cap",
     "budget": "budget",
     "exact_first": "exact_first",
     "draft_tokens": "k",
@@ -33,6 +33,7 @@ DIALS = {
 
 @with_options
 def ui(
+    context: typer.Context,
     options: Options,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; others than this machine need a password.")
@@ -54,9 +55,13 @@ def ui(
     from nsd_local.ui.choice import Choice
     from nsd_local.ui.launch import serve
 
-    options.settings()  # what makes no sense is refused here, not on the page
-    with App(Choice(options.model, options.draft, options.loading(Silent()))) as app:
-        app.memory.change(**given(options))
+    def said(flag: str) -> bool:
+        source = context.get_parameter_source(flag)
+        return source is not None and source.name == "COMMANDLINE"
+
+    usual = options.settings()  # what makes no sense is refused here, not on the page
+    with App(Choice(options.model, options.draft, options.loading(Silent())), usual=usual) as app:
+        app.memory.change(**given(options, said))
         status(f"nsd-local is at {serve(app, host=host, port=port, password=password, browser=browser)}  (Ctrl-C ends)")
         try:
             threading.Event().wait()
@@ -64,7 +69,16 @@ def ui(
             status("ending")
 
 
-def given(options: Options) -> dict[str, Any]:
-    """The dials that were set on the command line; the others stay as the page remembers them."""
-    usual = {field.name: field.default for field in fields(Options)}
-    return {dial: getattr(options, name) for name, dial in DIALS.items() if getattr(options, name) != usual[name]}
+def given(options: Options, said: Callable[[str], bool]) -> dict[str, Any]:
+    """The dials whose flags were `said` on the command line; the others stay as the page remembers them."""
+    dials = {dial: getattr(options, name) for name, dial in DIALS.items() if said(name)}
+    return (_rule(options, said) if any(map(said, RULE)) else {}) | dials
+
+
+def _rule(options: Options, said: Callable[[str], bool]) -> dict[str, Any]:
+    """nucleus has dials for its parameters, of which --rule sets all; another rule is remembered with its own."""
+    rule = options.settings().rule
+    budget = {} if rule.takes_budget else {"budget": None}
+    if rule.name != Nucleus.name:
+        return {"rule": describe(rule), **budget}
+    return {"rule": rule.name} | {name: value for name, value in asdict(rule).items() if said("rule") or said(name)}

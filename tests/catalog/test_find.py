@@ -76,6 +76,17 @@ def test_a_damaged_record_costs_a_second_look_only(text: str, entry: Entry, stor
     assert find(entry, store, notes) == good
 
 
+def test_a_record_that_cannot_be_written_costs_a_second_look_only(
+    entry: Entry, store: Store, notes: Notes, hashed: list[Path]
+) -> None:
+    path = put(store, entry, DATA)
+    (store.folder / "records").write_text("in the way")
+    first = find(entry, store, notes)
+    assert first is not None
+    assert find(entry, store, notes) == first
+    assert hashed == [path, path]
+
+
 def test_a_record_of_other_bytes_than_the_catalog_now_names_does_not_count(
     entry: Entry, store: Store, notes: Notes
 ) -> None:

@@ -16,12 +16,13 @@ import pytest
 from nsd_local.catalog import hub as hub_source
 from nsd_local.catalog.entry import Entry, HubSource
 from nsd_local.catalog.home import hub_cache
-from nsd_local.catalog.pull import Puller, remove
+from nsd_local.catalog.pull import Puller, files_of, remove
 from nsd_local.catalog.resolve import hub_entry, resolve
 from nsd_local.catalog.store import Store
 from nsd_local.errors import DownloadError, ModelError
-from tests.catalog.conftest import DATA, FILE, REPO, Notes
+from tests.catalog.conftest import DATA, FILE, PACKAGE, REPO, VERSION, Notes
 from tests.catalog.standin_hub import StandInHub
+from tests.catalog.wheels import write_parts
 
 SHA = hashlib.sha256(DATA).hexdigest()
 
@@ -133,7 +134,7 @@ def test_all_parts_of_a_split_file_are_fetched(hub: StandInHub, store: Store, no
     assert found.path.name == "big-Q4_K_M-00001-of-00003.gguf"
     assert len({path.parent for path in found.files}) == 1
     del hub.repos[REPO]["Q4_K_M/big-Q4_K_M-00002-of-00003.gguf"]
-    remove(found.name, store.recall(found.name), None, store)
+    remove(hub_entry(found.name), store.recall(found.name), store)
     with pytest.raises(ModelError, match="lacks parts"):
         resolve(f"{REPO}:Q4_K_M")
 
@@ -196,6 +197,46 @@ def test_a_killed_fetch_leaves_nothing_finished_and_goes_on(hub: StandInHub, sto
 
 def test_rm_frees_the_bytes_in_the_hub_cache(hub: StandInHub, entry: Entry, store: Store, notes: Notes) -> None:
     record = Puller(store, notes).pull(entry)
-    assert remove(entry.name, record, entry.file, store) == len(DATA)
+    assert remove(entry, record, store) == len(DATA)
     assert no_finished_file(hub_cache())
     assert store.recall(entry.name) is None
+
+
+def broken_off(hub: StandInHub) -> Path:
+    """Lets the next fetch break off for good; where its bytes will be."""
+    hub.break_after = [1_200_000] + [0] * 50
+    return hub_cache() / f"models--{REPO.replace('/', '--')}" / "blobs" / f"{SHA}{hub_source.INCOMPLETE}"
+
+
+def test_rm_frees_what_an_interrupted_fetch_left(hub: StandInHub, entry: Entry, store: Store, notes: Notes) -> None:
+    partial = broken_off(hub)
+    only_hub = replace(entry, sources=(HubSource(REPO),))
+    with pytest.raises(DownloadError):
+        Puller(store, notes).pull(only_hub)
+    other = partial.with_name(f"{'0' * 64}{hub_source.INCOMPLETE}")
+    other.write_bytes(b"of another model")
+    for meant in (only_hub, hub_entry(REPO)):  # whose hash is known, and whose is not
+        left = files_of(meant, None, store)
+        assert left == ([partial] if meant is only_hub else [other])
+        size = left[0].stat().st_size
+        assert size > 0
+        assert remove(meant, None, store) == size
+    assert not list(hub_cache().rglob("*.incomplete"))
+
+
+def test_what_one_source_began_goes_when_another_has_it_all(
+    hub: StandInHub, entry: Entry, index: Path, store: Store, notes: Notes
+) -> None:
+    partial = broken_off(hub)
+    write_parts(index, PACKAGE, VERSION, DATA, 3)
+    assert Puller(store, notes).pull(entry).paths == (store.path_of(FILE),)
+    assert hub.downloads
+    assert not partial.exists()
+
+
+def test_a_turn_that_cannot_be_taken_names_the_folder(entry: Entry, store: Store, notes: Notes) -> None:
+    store.folder.mkdir(parents=True)
+    (store.folder / "locks").write_text("in the way")
+    with pytest.raises(DownloadError, match="NSD_LOCAL_HOME") as caught:
+        Puller(store, notes).pull(entry)
+    assert str(store.folder) in str(caught.value)

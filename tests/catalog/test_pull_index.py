@@ -122,7 +122,7 @@ def test_wrong_bytes_never_get_the_final_name(
     assert store.recall(entry.name) is None
     write_parts(index, PACKAGE, VERSION, DATA, 3)
     if change == "longer":  # its first two pieces were longer too, and nobody could know yet
-        remove(entry.name, None, FILE, store)
+        remove(entry, None, store)
     assert Puller(store, notes).pull(entry).paths[0].read_bytes() == DATA
 
 

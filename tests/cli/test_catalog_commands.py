@@ -59,6 +59,13 @@ def test_pull_list_show_rm(hub: StandInHub, nsd_local: Run) -> None:
     assert "Nothing of it is on this machine" in nsd_local("rm", SPEC, "--yes").stderr
 
 
+def test_rm_deletes_what_an_interrupted_pull_left(hub: StandInHub, nsd_local: Run) -> None:
+    hub.break_after = [500] + [0] * 50
+    assert nsd_local("pull", SPEC, HF_ENDPOINT=hub.url).returncode == 1
+    assert "Deleted" in nsd_local("rm", SPEC, "--yes").stderr
+    assert "Nothing of it is on this machine" in nsd_local("rm", SPEC, "--yes").stderr
+
+
 def test_the_plan_for_a_pair_names_both_and_the_ways(nsd_local: Run) -> None:
     said = nsd_local("pull", "--dry-run").stdout
     assert "qwen2.5-coder-1.5b-instruct: would fetch 1.12 GB (Q4_K_M, Apache-2.0)" in said
@@ -97,6 +104,12 @@ def test_show_tells_of_a_pair(nsd_local: Run) -> None:
     said = nsd_local("show", "llama-3.1-8b+1b").stdout
     assert "Llama 3.1 Community License" in said
     assert "nsd-local pull llama-3.1-8b-instruct" in said
+
+
+def test_show_survives_a_deadly_file(deadly: Path, nsd_local: Run) -> None:
+    told = nsd_local("show", str(deadly), "--json")
+    assert told.returncode == 0
+    assert "ended the process" in json.loads(told.stdout)[0]["llama.cpp"]
 
 
 def test_show_lets_llama_cpp_speak(tiny_target: Path, nsd_local: Run) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from nsd_local.ui.markup import MARK, fenced, markdown, unmark
+from nsd_local.ui.markup import MARK, fenced, markdown, toast, unmark
+
+TAGS = ("<b>", "<script>", "![x](http://example.com/x.png)")
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,56 @@ def test_an_open_code_block_reaches_to_the_end_while_it_streams() -> None:
     assert markdown("```html\n<b>\n```\n<b>").endswith(f"<{MARK}b>")
 
 
+BLOCKS = [
+    "- ```\n  x = '<i>'\n  ```",
+    "1. ~~~html\n   <i>\n   ~~~",
+    "> ```\n> <i>\n>\n> ```",
+    "> - ```\n>   <i>\n>   ```",
+    "1. First:\n\n   ```html\n   <i>\n\n     <p>\n   ```",
+    "* a\n  * ````\n    ```\n    <i>\n    ```\n    ````",
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_block_in_a_list_or_a_quote_is_code_to_its_own_end(block: str) -> None:
+    shown = markdown(f"{block}\n{' '.join(TAGS)}")
+    assert unmark(shown) == f"{block}\n{' '.join(TAGS)}"
+    assert shown.startswith(block) or "    " in block  # so deep it may be no fence: what is in it is marked, too
+    for tag in TAGS:
+        assert tag not in shown
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "- ```\n  x",  # the item ends, and its block with it
+        "> ```\n> x",
+        "  ```\n  x",  # one of a list item would end, one of its own would not
+        "- a\n\n  ```\n  x",
+        "   ```\n   x\n     ```",
+        "```\nx\n```~",
+        "-\t```\n\tx\n\t```",
+        "1. a\n    ```\n    x\n   ```",
+    ],
+)
+def test_where_a_block_may_have_ended_nothing_is_taken_for_code(block: str) -> None:
+    for tag in TAGS:
+        for rest in (f"{tag}\n", f"text\n  {tag}\n", f"\n{tag}\n```\n```\n{tag}"):
+            assert tag not in markdown(f"{block}\n{rest}")
+
+
+def test_lines_end_as_the_browser_reads_them() -> None:
+    assert markdown("```\r\nx\r```\r<b>") == f"```\nx\n```\n<{MARK}b>"
+
+
 def test_a_diagram_is_shown_as_text() -> None:
     assert markdown("```mermaid\ngraph TD\n```") == "```text\ngraph TD\n```"
+    assert markdown("- ```mermaid\n  graph TD\n  ```") == "- ```text\n  graph TD\n  ```"
+    assert markdown("-\t```mermaid\n") == "-\t```text\n"
+
+
+def test_a_toast_shows_tags_as_text() -> None:
+    assert toast(ValueError("<b>a & b</b>")) == "&lt;b&gt;a &amp; b&lt;/b&gt;"
 
 
 def test_formulas_are_kept_and_single_dollars_become_formulas() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from nsd_local.ui import doctor_page
 from playwright.sync_api import Browser, Page, expect
 
 from tests.ui.conftest import PATIENCE_MS, Models, Opens, Server, Watch, start
@@ -52,6 +53,12 @@ def test_doctor_tells_about_the_machine(server: Server, open_page: Opens) -> Non
     go(page, "Doctor")
     for name in ("llama.cpp", "memory", "Loaded target", "Loaded draft"):
         expect(page.locator("#doctor-report")).to_contain_text(name)
+
+
+def test_problems_are_listed_once_and_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [("Machine", [("memory", "8 GiB")]), ("Problems", [("1.", "numba does not work")])]
+    monkeypatch.setattr(doctor_page, "sections", lambda: told)
+    assert doctor_page.machine() == told[::-1]
 
 
 def test_wrong_model_path_gives_a_banner_with_a_fix(
@@ -101,12 +108,23 @@ def test_controls_apply_to_the_next_answer_and_are_remembered(tmp_path: Path, mo
     expect(chat.page.locator("#c-preset input")).to_have_value("Plain")
     chat.ask("shorter")
     expect(chat.page.locator("#m-count")).to_contain_text("12 in 12")
+    chat.page.get_by_role("button", name="Verification").click()
+    rule, problem = chat.page.locator("#c-rule input"), chat.page.locator("#c-problem")
+    rule.fill("topk:n=<b>2</b>")
+    rule.press("Enter")
+    expect(problem).to_contain_text("must be a whole number")
+    expect(problem.locator("b")).to_have_count(0)
+    rule.fill("topk:n=2")
+    rule.press("Enter")
+    expect(problem).to_be_hidden()
     chat.page.close()
     server.stop()
 
     again = start(tmp_path / "app", *models)
     chat = open_page(again)
     expect(chat.page.locator("#c-preset input")).to_have_value("Plain")
+    chat.page.get_by_role("button", name="Verification").click()
+    expect(chat.page.locator("#c-rule input")).to_have_value("topk:n=2")
     expect(chat.questions).to_have_count(2)
     chat.page.close()
     again.stop()

@@ -42,6 +42,15 @@ def test_the_others_are_named_with_the_reason(folder: Path) -> None:
     assert found["broken.gguf"].startswith("it cannot be read")
 
 
+def test_a_deadly_file_is_named_and_ends_nothing(folder: Path, deadly: Path) -> None:
+    shutil.copy(deadly, folder / "deadly.gguf")
+    assert "ended the process" in offers(folder)["deadly.gguf"]
+    (folder / "target.gguf").unlink()
+    tiny.write(folder / "small.gguf", Tiny(n_layer=1))
+    (offer,) = drafts_for(str(folder / "deadly.gguf"))
+    assert "ended the process" in offer.refused
+
+
 def test_nothing_can_draft_for_a_model_that_is_not_here_but_its_pairs(folder: Path) -> None:
     found = drafts_for("qwen2.5-coder-7b-instruct")
     assert any(not offer.refused for offer in found), "the catalog knows a pair"

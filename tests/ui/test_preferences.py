@@ -6,11 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
+from nsd_local.ui.choice import Choice
 from nsd_local.ui.controls import read
 from nsd_local.ui.preferences import CUSTOM, PRESETS, Memory, Preferences
 
+from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
+from nsd_local.loading import LoadOptions
+from nsd_local.sampling import Penalties
 from nsd_local.verification.rule import Exact, Nucleus
+from nsd_local.verification.shortlist import TopK
 from nsd_local.verification.typical import Typical
 
 
@@ -24,6 +29,7 @@ def test_every_preset_gives_valid_settings_and_is_recognised(tmp_path: Path) -> 
 def test_dials_reach_the_settings() -> None:
     assert isinstance(Preferences(rule="exact").settings().rule, Exact)
     assert isinstance(Preferences(rule="typical").settings().rule, Typical)
+    assert Preferences(rule="topk:n=2").settings().rule == TopK(n=2)
     nucleus = Preferences(theta=0.8, strength=0.5, cap=0.1, k="6", seed=3, max_tokens=9).settings()
     assert nucleus.rule == Nucleus(theta=0.8, strength=0.5, cap=0.1)
     assert (nucleus.draft_tokens, nucleus.seed, nucleus.max_tokens) == (6, 3, 9)
@@ -44,14 +50,54 @@ def test_a_damaged_file_gives_the_defaults_and_says_so(tmp_path: Path, text: str
     memory = Memory(path)
     assert memory.now == Preferences()
     assert "cannot be read" in memory.problem
+    aside = tmp_path / "ui.json.damaged"
+    assert str(aside) in memory.problem
+    memory.change(theta=0.5)
+    assert aside.read_text("utf-8") == text
 
 
-def test_optional_numbers_are_text_and_empty_means_none() -> None:
-    assert read("cap", "") is None
-    assert read("cap", " 0,5 ") == 0.5
-    assert read("seed", "12") == 12
-    with pytest.raises(UsageError, match="whole number"):
-        read("seed", "1.5")
+def test_what_makes_no_sense_is_not_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "ui.json"
+    memory = Memory(path)
+    memory.change(budget=2.0)
+    for nonsense in ({"rule": "no such rule"}, {"rule": "topk:m=2"}, {"rule": ""}, {"rule": "target-topp"}):
+        with pytest.raises(UsageError):
+            memory.change(**nonsense)
+    assert memory.now == Memory(path).now == Preferences(budget=2.0, preset=CUSTOM)
+
+
+def test_a_folder_that_cannot_be_written_costs_the_remembering_only(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    memory = Memory(tmp_path / "file" / "ui.json")
+    assert memory.change(theta=0.5) == memory.now
+    assert memory.now.theta == 0.5
+    assert "cannot be remembered" in memory.problem
+
+
+def test_settings_without_a_dial_hold_but_are_not_remembered(tmp_path: Path) -> None:
+    usual = Settings(stop=("END",), penalties=Penalties(repeat=1.2), json_schema="{}", max_tokens=5)
+    memory = Memory(tmp_path / "ui.json", usual)
+    memory.change(max_tokens=9)
+    now = memory.settings()
+    assert (now.stop, now.penalties, now.json_schema, now.max_tokens) == (("END",), Penalties(repeat=1.2), "{}", 9)
+    assert Memory(tmp_path / "ui.json").settings().stop == ()
+
+
+@pytest.mark.parametrize("name", ["cap", "budget", "seed", "max_tokens"])
+def test_an_empty_number_is_none_and_zero_is_zero(name: str) -> None:
+    assert read(name, None) is None
+    for zero in (0, 0.0):
+        assert read(name, zero) == 0
+    assert isinstance(read("seed", 12.0), int)
+
+
+def test_at_start_the_command_line_goes_before_what_was_chosen_last() -> None:
+    chosen = Preferences(model="a", draft="b", ctx=1024)
+    assert chosen.choice(Choice()) == Choice("a", "b", LoadOptions(ctx=1024))
+    assert chosen.choice(Choice(draft="none", options=LoadOptions(ctx=4096))) == Choice(
+        "a", "none", LoadOptions(ctx=4096)
+    )
+    assert chosen.choice(Choice("c")) == Choice("c"), "the draft and the context belong to the other model"
 
 
 def test_what_was_written_is_plain_json(tmp_path: Path) -> None:

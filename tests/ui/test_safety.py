@@ -24,6 +24,8 @@ EVIL = (
     "```html\n<script>window.hacked = 3</script>\n```\n\n"
     "```mermaid\ngraph TD; A[<img src=http://example.com/m.png>] --> B\n```\n\n"
     "emoji 🙂👩‍💻 中文字 日本語 한국어 ünïcödé and $a<b$ and \\(x<y\\)\n\n"
+    "- ```\n  in a list\n  ```\n<b>after a list</b>\n\n"
+    "> ```\n> in a quote\n<b>after a quote</b>\n\n"
     "```python\n" + "x = " + " + ".join(f"value_{i}" for i in range(80)) + "\n```\n"
 )
 SHOWN = [
@@ -36,6 +38,8 @@ SHOWN = [
     "<i>code</i>",
     "<script>window.hacked = 3</script>",
     "🙂👩‍💻 中文字 日本語 한국어 ünïcödé",
+    "<b>after a list</b>",
+    "<b>after a quote</b>",
     "value_79",
 ]
 
