@@ -166,4 +166,5 @@ class ChatPage:
         self.controls.wire()
         self.picker.wire()
         remembered = [*self.controls.fields.values(), self.controls.preset]
+        self.blocks.load(self.picker.values, None, self.picker.fields, **at_once)
         self.blocks.load(lambda: [*self.controls.values(), self.talk.memory.now.preset], None, remembered, **at_once)

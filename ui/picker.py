@@ -25,15 +25,16 @@ FIXED = [
 class Picker:
     """Chooses the pair. Loading starts with the button, after the running answer.
 
-    It shows the pair of the start; from its first use on, what it says counts and not the command line.
+    It shows the pair that was loaded last; from its first use on, what it says counts and not the command line.
     """
 
     def __init__(self, memory: Memory, start: Choice, load: Callable[[Choice], None]) -> None:
-        self.memory, self.start, self.load = memory, start, load
+        self.memory, self.last, self.load = memory, start, load
+        model, draft, ctx = self.values()
         with gr.Accordion("Models", open=False) as self.fold:
             self.model = gr.Dropdown(
                 [(offer.label, offer.spec) for offer in targets()],
-                value=start.model or "default",
+                value=model,
                 label="Model",
                 info="The target: it decides what is said. A catalog name, a GGUF path, or hf-repo:quant.",
                 allow_custom_value=True,
@@ -42,7 +43,7 @@ class Picker:
             )
             self.draft = gr.Dropdown(
                 FIXED,
-                value=start.draft or AUTOMATIC,
+                value=draft,
                 label="Draft",
                 info="It guesses ahead. Only drafts with the same vocabulary are offered.",
                 allow_custom_value=True,
@@ -51,20 +52,25 @@ class Picker:
             )
             self.others = gr.Markdown(elem_id="c-others")
             self.ctx = gr.Textbox(
-                str(start.options.ctx or ""),
+                ctx,
                 label="Context",
                 info="Tokens of prompt and answers; empty chooses what fits.",
                 max_lines=1,
                 elem_id="c-ctx",
             )
             self.button = gr.Button("Load this pair", elem_id="c-load", size="md")
+        self.fields = [self.model, self.draft, self.ctx]
 
     def wire(self) -> None:
         quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": None}
         # Comparing vocabularies opens files: it waits until somebody wants to see the drafts.
         self.fold.expand(self._opened, self.model, [self.draft, self.others], **quiet)
-        self.model.change(self._another, self.model, [self.draft, self.others], **quiet)
-        self.button.click(self.choose, [self.model, self.draft, self.ctx], None, **quiet)
+        self.model.input(self._another, self.model, [self.draft, self.others], **quiet)
+        self.button.click(self.choose, self.fields, None, **quiet)
+
+    def values(self) -> list[str]:
+        """What `fields` show of the last choice."""
+        return [self.last.model or "default", self.last.draft or AUTOMATIC, str(self.last.options.ctx or "")]
 
     def _opened(self, model: str) -> tuple[Any, str]:
         offers = drafts_for(model)
@@ -81,7 +87,8 @@ class Picker:
             return
         chosen, n_ctx = None if draft == AUTOMATIC else draft, int(ctx) if ctx.strip() else None
         self.memory.change(model=model or None, draft=chosen, ctx=n_ctx)
-        self.load(Choice(model or None, chosen, replace(self.start.options, ctx=n_ctx), fetch=True))
+        self.last = Choice(model or None, chosen, replace(self.last.options, ctx=n_ctx), fetch=True)
+        self.load(self.last)
 
 
 def choices(offers: list[Offer]) -> list[tuple[str, str]]:

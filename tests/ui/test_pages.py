@@ -80,6 +80,9 @@ def test_wrong_model_path_gives_a_banner_with_a_fix(
     page.get_by_role("button", name="Load this pair").click()
     expect(page.locator(".n-chip")).to_have_attribute("data-state", "ready")
     expect(banner).to_have_count(0)
+    page.reload()
+    page.get_by_role("button", name="Models").click()
+    expect(model).to_have_value(str(models[0]))  # what is loaded now, not what the command line named
     context.close()
     server.stop()
 

@@ -32,6 +32,7 @@ def test_the_picker_goes_before_the_command_line(tmp_path: Path) -> None:
     picker.choose("b", "none", "2048")
     assert loaded[-1] == Choice("b", "none", LoadOptions(ctx=2048, threads=3), fetch=True)
     assert (memory.now.model, memory.now.draft, memory.now.ctx) == ("b", "none", 2048)
+    assert picker.values() == ["b", "none", "2048"], "a page that is loaded again shows them"
 
 
 @pytest.mark.parametrize("name", ["retry", "fetch"])
