@@ -45,9 +45,11 @@ def test_a_text_is_one_message_of_the_user(pair):
 
 def test_nothing_of_a_prompt_is_dropped_silently(pair):
     assert pair.tokens(np.array([1, 2])) == [1, 2]
-    for wrong in ([1, 2.5], ["a"], [True], [-1], [Message("user", "Hello"), 5]):
+    for wrong in ([1, 2.5], ["a"], [True], [-1], [10**9], b"abc", None, 5, [Message("user", "Hello"), 5]):
         with pytest.raises(UsageError):
             pair.tokens(wrong)
+        with pytest.raises(UsageError):
+            pair.generate(wrong)
 
 
 def test_what_is_loaded_is_described(pair):

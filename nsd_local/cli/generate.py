@@ -84,11 +84,15 @@ class Printer:
         self.stream = stream
         self.colours = KindColours() if show_kinds else None
         self.out = Console(highlight=False, soft_wrap=True)
+        self._begun = False  # there is text, so notices wait for its end
+        self._waiting: list[str] = []
 
     def run(self, events: Iterator[Event]) -> Result:
         """Prints until the answer ends; returns its result."""
         for event in events:
             match event:
+                case Notice(text) if self._begun:
+                    self._waiting.append(text)
                 case Notice(text):
                     status(text)
                 case Prefill(done, total):
@@ -101,6 +105,7 @@ class Printer:
         raise RuntimeError("the stream of events ended without Finished")
 
     def _show(self, text: str, tokens: Sequence[Token] = ()) -> None:
+        self._begun = self._begun or bool(text)
         if self.out.is_terminal:
             text = visible(text)
         self._print(self.colours.paint(tokens, text) if self.colours else text)
@@ -119,6 +124,8 @@ class Printer:
             self._print("" if result.text.endswith("\n") else "\n")
             if self.colours:
                 Console(stderr=True, highlight=False).print(legend())
+        for notice in self._waiting:
+            status(notice)
         return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nsd_local.decoding.acceptance import Acceptance, chances
 from nsd_local.decoding.breakeven import SURE, break_even, expected_tokens
@@ -73,8 +73,8 @@ class Adaptive:
     def reads(self, offers: Sequence[Offer], context: int, tokens: int | None) -> bool:
         """Would drafting with what is expected of this pair win back the time that reading takes?"""
         plain = self._pace.round(0, context)
-        for offer in offers:
-            if offer.source == "model" and offer.pending > 1:
+        for offer in self._seen(offers):
+            if offer.source == "model" and (offer.pending > 1 or not self._pace.learning):
                 cost = self._pace.drafting(1, context, offer.pending) - self._pace.drafting(1, context)
                 best = max(plan.rate for plan in self._plans(Offer("model", 64), 64, context))
                 saved = min(tokens or ANSWER, ANSWER) * (plain - 1.0 / best)
@@ -86,6 +86,7 @@ class Adaptive:
         if limit < 1:
             self._enter(PLAIN, (), context, 0.0)
             return Choice(0, "no room for a draft")
+        offers = self._seen(offers)
         plain = 1.0 / self._pace.round(0, context)
         plans = [plan for offer in offers for plan in self._plans(offer, limit, context)]
         plan = max(plans, key=lambda plan: plan.rate, default=PLAIN)
@@ -150,6 +151,13 @@ class Adaptive:
     def verdict(self) -> str:
         """Why k was what it was in this request, or why drafting is off."""
         return self._tally.told(self._off)
+
+    def _seen(self, offers: Sequence[Offer]) -> Sequence[Offer]:
+        """The offers; in a reproducible request without what a draft model still has to read.
+
+        That depends on what was answered before.
+        """
+        return offers if self._pace.learning else [replace(offer, pending=1) for offer in offers]
 
     def _plans(self, offer: Offer, limit: int, context: int) -> list[Plan]:
         """What each draft length on offer promises."""

@@ -14,7 +14,7 @@ from nsd_local.measure.runner import Row, Run
 
 PATIENCE_S = 5  # for reading one answer; a strange formula may keep sympy busy for ever
 _THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
-MISSING = 'pip install "nsd-local[lab]"'
+MISSING = 'Install the lab extra: pip install -e ".[lab]" in a clone'
 
 
 @dataclass(frozen=True, slots=True)

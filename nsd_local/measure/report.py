@@ -13,7 +13,7 @@ from nsd_local.measure import columns
 from nsd_local.measure.bench import overall, summarise
 from nsd_local.measure.evaluate import summarise as scores
 from nsd_local.measure.figures import FIGURES, Figure
-from nsd_local.measure.figures.canvas import png, svg
+from nsd_local.measure.figures.canvas import new, png, svg
 from nsd_local.measure.folder import Folder
 from nsd_local.measure.sweep import theta_table
 from nsd_local.measure.table import Cell
@@ -54,6 +54,7 @@ def report(path: Path, out: Path | None = None, *, say: Callable[[str], None] = 
     Raises UsageError where the folder holds no records or matplotlib is missing.
     """
     folder, target = Folder(path), out or path
+    new()  # raises here, before anything is written
     files, sections, missing = [], [], []
     (target / "figures").mkdir(parents=True, exist_ok=True)
     for figure in FIGURES:

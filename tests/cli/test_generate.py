@@ -18,8 +18,8 @@ from nsd_local import Law, Settings, load
 from nsd_local.cli.generate import Printer
 from nsd_local.cli.main import main
 from nsd_local.cli.palette import LOOKS
-from nsd_local.decoding.events import Finished
-from nsd_local.decoding.records import Result
+from nsd_local.decoding.events import Finished, Notice, Step
+from nsd_local.decoding.records import Result, Round, Times
 from tests import tiny
 from tests.tiny import Tiny
 
@@ -249,3 +249,14 @@ def test_control_characters_of_an_answer_act_on_no_terminal(capsys, show_kinds):
     result = Result(text, "stop", 0, 1, 1, 0, 0.0, 0.0, None, 0.0, (), False, "")
     printer.run(iter([Finished(result, text)]))
     assert "a␛]52;c;aGk=␇b" in capsys.readouterr().out
+
+
+def test_a_notice_never_stands_in_the_midst_of_the_answer(capsys):
+    result = Result("ab", "stop", 0, 1, 1, 0, 0.0, 0.0, None, 0.0, (), False, "")
+    step = Step(Round(0, 1, 0, "", "", (), (), 0, (), (), (), None, None, Times()), "a")
+    events = [Notice("early"), step, Notice("late"), Finished(result, "b")]
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nsd_local.cli.generate.status", lambda text: told.append((text, capsys.readouterr().out)))
+        Printer(stream=True, show_kinds=False).run(iter(events))
+    assert told == [("early", ""), ("late", "ab\n")]

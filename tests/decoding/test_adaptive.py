@@ -266,3 +266,12 @@ def test_rules_that_tell_how_likely_a_draft_is_kept(rule: Rule) -> None:
         variance += (chance * (1.0 - chance)).sum()
     assert tells_acceptance(rule)
     assert abs(kept - foreseen) < 6.0 * variance**0.5
+
+
+@pytest.mark.parametrize(("costs", "pays"), [(CHEAP, True), (DEAR, False)], ids=["cheap", "dear"])
+def test_with_a_seed_it_does_not_matter_what_a_model_has_read_before(costs: Costs, pays: bool) -> None:
+    length = Adaptive(costs)
+    for pending in (1, 200, 2_000):
+        length.begin(reproducible=True)
+        assert length.reads((Offer("model", 1, pending=pending),), 2_000, 8) == pays
+        assert (length.choose(8, 0, (Offer("model", 8, pending=pending),)).k > 0) == pays
