@@ -32,6 +32,7 @@ Prompt = str | Sequence[Message] | Sequence[int]
 
 
 def _is_chat(prompt: Prompt) -> bool:
+    """Is it a text or messages, and not token ids? Raises UsageError for what is none of these."""
     if isinstance(prompt, bytes) or not isinstance(prompt, Iterable):
         what = "A prompt is a text, a list of messages, or a list of token ids"
         raise UsageError(f"{what}, not {type(prompt).__name__}")
@@ -81,15 +82,14 @@ class Engine:
 
     def tokens(self, prompt: Prompt, *, raw: bool = False, system: str | None = None) -> list[int]:
         """The token ids that a prompt stands for. Raises UsageError for what is no prompt."""
-        chat = _is_chat(prompt)
+        if not _is_chat(prompt):
+            last = self.target.n_vocab - 1
+            return [checks.as_whole("a token id", part, 0, last, must=f"lie in 0..{last}") for part in prompt]
         if isinstance(prompt, str):
             if raw:
                 return self.target.tokenize(prompt, special=True, add_bos=True)
             prompt = [Message("user", prompt)]
         messages = [part for part in prompt if isinstance(part, Message)]
-        if not chat:
-            last = self.target.n_vocab - 1
-            return [checks.as_whole("a token id", part, 0, last, must=f"lie in 0..{last}") for part in prompt]
         if len(messages) < len(prompt):
             raise UsageError("A prompt is a text, a list of messages, or a list of token ids", "", "Do not mix them")
         return self.template.tokens([Message("system", system), *messages] if system is not None else messages)

@@ -12,6 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from nsd_local.decoding.costs import Costs, Curve
+from nsd_local.decoding.decoder import never
 from nsd_local.engine.context import Context
 from nsd_local.errors import Cancelled
 from nsd_local.sampling.law import Law
@@ -75,7 +76,7 @@ class Calibration:
         draft: Context | None,
         seconds: float,
         clock: Callable[[], float] = perf_counter,
-        cancelled: Callable[[], bool] = lambda: False,
+        cancelled: Callable[[], bool] = never,
     ) -> None:
         self._target, self._draft, self._clock, self._cancelled = target, draft, clock, cancelled
         self._start, self._seconds = clock(), seconds

@@ -17,6 +17,7 @@ from nsd_local.catalog.home import home
 from nsd_local.catalog.store import write_atomically
 from nsd_local.decoding.calibrate import Calibration
 from nsd_local.decoding.costs import Costs
+from nsd_local.decoding.decoder import never
 from nsd_local.engine import library
 from nsd_local.engine.context import Context
 from nsd_local.errors import UsageError
@@ -36,7 +37,7 @@ def calibrated(
     seconds: float = QUICK,
     again: bool = False,
     say: Callable[[str], None] = lambda line: None,
-    cancelled: Callable[[], bool] = lambda: False,
+    cancelled: Callable[[], bool] = never,
 ) -> Costs | None:
     """The costs of this pair here: from the cache, else measured within `seconds` and kept.
 

@@ -13,7 +13,7 @@ from nsd_local.measure import columns
 from nsd_local.measure.bench import overall, summarise
 from nsd_local.measure.evaluate import summarise as scores
 from nsd_local.measure.figures import FIGURES, Figure
-from nsd_local.measure.figures.canvas import new, png, svg
+from nsd_local.measure.figures.canvas import png, svg
 from nsd_local.measure.folder import Folder
 from nsd_local.measure.sweep import theta_table
 from nsd_local.measure.table import Cell
@@ -54,9 +54,8 @@ def report(path: Path, out: Path | None = None, *, say: Callable[[str], None] = 
     Raises UsageError where the folder holds no records or matplotlib is missing.
     """
     folder, target = Folder(path), out or path
-    new()  # raises here, before anything is written
-    files, sections, missing = [], [], []
-    (target / "figures").mkdir(parents=True, exist_ok=True)
+    files: dict[Path, bytes] = {}
+    sections, missing = [], []
     for figure in FIGURES:
         drawn = figure.draw(folder)
         if drawn is None:
@@ -64,10 +63,12 @@ def report(path: Path, out: Path | None = None, *, say: Callable[[str], None] = 
             continue
         image = svg(drawn.figure, figure.name, figure.title)
         sections.append(_section(figure, image, drawn.source))
-        for name, data in ((f"{figure.name}.svg", _standalone(image)), (f"{figure.name}.png", png(drawn.figure))):
-            files.append(target / "figures" / name)
-            files[-1].write_bytes(data)
+        files[target / "figures" / f"{figure.name}.svg"] = _standalone(image)
+        files[target / "figures" / f"{figure.name}.png"] = png(drawn.figure)
         say(f"drew {figure.name}")
+    (target / "figures").mkdir(parents=True, exist_ok=True)
+    for file, data in files.items():
+        file.write_bytes(data)
     page = target / "report.html"
     page.write_text(_page(folder, tables(folder), sections, missing), encoding="utf-8")
     return Made(page, tuple(files), tuple(figure.title for figure in missing))

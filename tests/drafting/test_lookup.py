@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -107,7 +109,7 @@ def test_earlier_answers_are_remembered_over_prompts() -> None:
 class Interrupting(dict[tuple[int, ...], int]):
     """Ctrl-C in the middle of adding a token to the index."""
 
-    def get(self, *_: object) -> int:  # type: ignore[override]
+    def get(self, *_: Any) -> Any:
         raise KeyboardInterrupt
 
 
