@@ -68,7 +68,7 @@ def measure(engine: Engine, given: argparse.Namespace) -> Bench:
     settings = Settings(max_tokens=given.tokens)
     texts = prompts(given)
     arms = parse_arms(given.arms.split(";") if given.arms else ARMS[given.what], settings)
-    campaign = Campaign(arms, texts, range(given.seeds), given.repeats)
+    campaign = Campaign(arms, texts, range(given.seeds), given.repeats, reuse=True)
     status(lab.setup_line(engine))
     words = [prompt.text for prompt in texts]
     with lab.open_journal(given.out, f"speed-{given.what}", engine, settings, words, None) as journal:

@@ -62,7 +62,14 @@ def compare(
         )
         extras = (TargetLikelihood(engine), answer_score)
         campaign = Campaign(
-            arms, prompts, lab.seeds_of(options, seeds), repeats, options.system, lab.deadline(time_limit), extras
+            arms,
+            prompts,
+            lab.seeds_of(options, seeds),
+            repeats,
+            options.system,
+            lab.deadline(time_limit),
+            extras,
+            reuse=True,
         )
         found = measure(engine, campaign, trial, (first, second), say=status, cancelled=interrupt.asked)
     if found is None:

@@ -199,9 +199,13 @@ class Decoder:
         settings.rule.check_law(settings.law)
         check_biased((token for token, _ in settings.logit_bias), self.target.n_vocab)
 
-    def forget(self) -> None:
-        """Empty both memories and what the proposer learned, so that the next answer starts as in a new process."""
-        self.target.clear()
+    def forget(self, *, target: bool = True) -> None:
+        """Empty both memories and what the proposer learned, so that the next answer starts as in a new process.
+
+        Without `target` its memory stays: it holds what the tokens determine, so the answer is the same, only sooner.
+        """
+        if target:
+            self.target.clear()
         if self.proposer is not None:
             self.proposer.forget()
 

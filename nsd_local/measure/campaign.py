@@ -39,6 +39,7 @@ class Campaign:
     system: str | None = None
     deadline: float | None = None
     extras: Sequence[Extra] = field(default=())
+    reuse: bool = False  # the target reads a prompt once for all arms: where reading is not what is measured
 
     def turns(self) -> Iterator[tuple[int, int, Prompt, list[Arm]]]:
         """(repeat, seed, prompt, arms in the order of this turn): who goes first changes every time."""
@@ -110,7 +111,7 @@ def one(
     cancelled: Callable[[], bool],
 ) -> Row:
     """One run, written down; an extra column that fails is its error."""
-    finished = run(engine, arm, prompt, seed, repeat, system=campaign.system, cancelled=cancelled)
+    finished = run(engine, arm, prompt, seed, repeat, system=campaign.system, reuse=campaign.reuse, cancelled=cancelled)
     values = row(finished, where)
     if finished.result is not None:
         for extra in campaign.extras:

@@ -49,7 +49,7 @@ def evaluate(
     """One row per problem, seed and arm. Raises Cancelled; what was finished is in the journal then."""
     prompts = [Prompt(task.name, problem.id, problem.text) for problem in problems]
     grader = Grader(task, problems, limits or Limits())
-    campaign = Campaign(arms, prompts, seeds, 1, system, deadline, (grader,))
+    campaign = Campaign(arms, prompts, seeds, 1, system, deadline, (grader,), reuse=True)
     return list(run_all(engine, campaign, journal, say=say, cancelled=cancelled))
 
 

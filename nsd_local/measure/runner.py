@@ -48,16 +48,18 @@ def run(
     repeat: int = 0,
     *,
     system: str | None = None,
+    reuse: bool = False,
     cancelled: Callable[[], bool] = never,
 ) -> Run:
     """Answers `prompt` with both memories and everything learned from earlier answers cleared first.
 
-    A failure is part of the result, not an exception; only Cancelled is raised.
+    With `reuse` the target need not read again what it has read for the arm before. A failure is part of the result,
+    not an exception; only Cancelled is raised.
     """
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     tokens: list[int] = []
     try:
-        engine.decoder.forget()
+        engine.decoder.forget(target=not reuse)
         tokens = engine.tokens(prompt.text, system=system)
         settings = replace(arm.settings, seed=seed)
         if arm.name == BARE:
@@ -79,6 +81,7 @@ def _bare(engine: Engine, prompt: list[int], n: int) -> Result:
     The tokens are the prompt's own over again; which ones they are has no influence on the time.
     """
     target = engine.decoder.target
+    target.clear()
     n = min(n, target.n_ctx - len(prompt))
     start = perf_counter()
     target.prefill(prompt[:-1])

@@ -14,10 +14,11 @@ from nsd_local.decoding.settings import Settings
 from nsd_local.errors import Cancelled, UsageError
 from nsd_local.measure.answers import Grade
 from nsd_local.measure.arms import parse_arms
-from nsd_local.measure.campaign import KEY
+from nsd_local.measure.campaign import KEY, Campaign, run_all
 from nsd_local.measure.confidence import mcnemar, wilson
 from nsd_local.measure.evaluate import evaluate, summarise
 from nsd_local.measure.journal import Journal, read_journal
+from nsd_local.measure.prompts import Prompt
 from nsd_local.measure.runner import Row
 from nsd_local.measure.sandbox import Limits
 from nsd_local.measure.tasks import Problem, task
@@ -25,11 +26,12 @@ from nsd_local.measure.tasks import Problem, task
 ARMS = ["plain", "nucleus"]
 PROBLEMS = [Problem(f"p{i}", f"What is {i} + {i}?", answer=str(i)) for i in range(4)]
 TIMED = ("_ms", "_per_second", "test_time", "time", "reason", "rounds_end")
+WORK = ("cache_n", "prompt_n")
 
 
 def timeless(row: Row) -> Row:
-    """A row without what a clock has measured."""
-    return {key: value for key, value in row.items() if not key.endswith(TIMED)}
+    """A row without what a clock has measured, and without what there was to read after the arm before."""
+    return {key: value for key, value in row.items() if not key.endswith(TIMED + WORK)}
 
 
 def by_key(rows: list[Row]) -> list[Row]:
@@ -60,6 +62,17 @@ def test_a_resumed_evaluation_equals_an_uninterrupted_one(engine: Engine, short:
             stops += 1
     assert stops > 1
     assert by_key(parts) == by_key(whole)
+
+
+def test_the_target_reads_a_problem_once_and_answers_the_same(engine: Engine, short: Settings) -> None:
+    arms = parse_arms(["plain", "exact", "nucleus"], short)
+    prompts = [Prompt("p", problem.id, problem.text) for problem in PROBLEMS]
+    anew, reused = (list(run_all(engine, Campaign(arms, prompts, reuse=reuse))) for reuse in (False, True))
+    assert [timeless(row) for row in reused] == [timeless(row) for row in anew]
+    assert [row["cache_n"] for row in anew] == [0] * len(anew)
+    for i, row in enumerate(reused):
+        first = i % len(arms) == 0
+        assert (row["prompt_n"] == 1) == (not first)
 
 
 def test_a_killed_evaluation_loses_one_problem_at_most(pair: tuple[Path, Path], tmp_path: Path) -> None:
