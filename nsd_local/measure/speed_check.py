@@ -48,6 +48,17 @@ def gain(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> floa
     return median(paired(of_arm(rows, arm, kinds), of_arm(rows, base, kinds)))
 
 
+def together(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> float:
+    """Ratio of tokens per second over all runs of these kinds as if they were one. NaN of nothing."""
+    mine, theirs = (_speed(of_arm(rows, name, kinds)) for name in (arm, base))
+    return mine / theirs if theirs else math.nan
+
+
+def _speed(rows: Sequence[Row]) -> float:
+    seconds = sum(row.get("predicted_ms") or 0.0 for row in rows) / 1e3
+    return sum(row.get("predicted_n") or 0 for row in rows) / seconds if seconds else 0.0
+
+
 def best_fixed(rows: Sequence[Row], auto: str, kinds: Sequence[str]) -> str | None:
     """The fixed draft length of the same rule that is fastest on these kinds of prompts."""
     rule = auto.partition(":")[0]
@@ -73,15 +84,22 @@ def checks_where_drafting_pays(rows: Sequence[Row]) -> list[Check]:
     for auto, least in (("nucleus:k=auto", (2.0, 1.4)), ("exact:k=auto", (1.9, 1.25))):
         for name, group, limit in (("code and edit", easy, least[0]), ("open text", open_text, least[1])):
             if group:
-                found.append(Check(f"{auto} / plain on {name}", gain(rows, auto, PLAIN, group), limit))
+                found += _gains(rows, auto, PLAIN, name, group, limit)
         if near := near_best(rows, auto, kinds):
             what = f"kinds where {auto} is within 5 % of the best fixed k"
             found.append(Check(what, sum(near.values()), min(6, len(near))))
     match = best_fixed(rows, "match", open_text)
     if match:
-        ratio = gain(rows, "nucleus:k=auto", match, open_text)
-        found.append(Check(f"nucleus:k=auto / {match} on open text", ratio, 1.2))
+        found += _gains(rows, "nucleus:k=auto", match, "open text", open_text, 1.2)
     return found
+
+
+def _gains(rows: Sequence[Row], arm: str, base: str, name: str, kinds: Sequence[str], least: float) -> list[Check]:
+    """On a group of kinds, counted in two ways: all tokens over all time, and prompt by prompt."""
+    return [
+        Check(f"{arm} / {base} on {name}, together", together(rows, arm, base, kinds), least),
+        Check(f"{arm} / {base} on {name}, median", gain(rows, arm, base, kinds), least),
+    ]
 
 
 def checks_where_it_may_not(rows: Sequence[Row], auto: str = "nucleus:k=auto") -> list[Check]:
@@ -132,9 +150,8 @@ def checks_of_simulation(
     for k, arm in zip(lengths, _fixed(rule, lengths), strict=True):
         mine = [row for row in rows if row["arm"] == arm and row.get("predicted_ms")]
         if traces and mine:
-            measured = 1e3 * sum(row["predicted_n"] for row in mine) / sum(row["predicted_ms"] for row in mine)
             expected = predict(traces, costs, k, parse(rule), exact_first=exact_first).tokens_per_second
-            found.append(Check(f"predicted / measured, {arm}", expected / measured, 0.9, 1.1))
+            found.append(Check(f"predicted / measured, {arm}", expected / _speed(mine), 0.9, 1.1))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -68,13 +69,18 @@ def test_speed_runs_every_arm_and_tells_every_promise(folder: Path) -> None:
     assert "Error" not in done.stderr, done.stderr
     checks = json.loads((folder / "o" / "speed-pays.json").read_text())["checks"]
     assert [check["what"] for check in checks] == [
-        "nucleus:k=auto / plain on code and edit",
-        "nucleus:k=auto / plain on open text",
+        "nucleus:k=auto / plain on code and edit, together",
+        "nucleus:k=auto / plain on code and edit, median",
+        "nucleus:k=auto / plain on open text, together",
+        "nucleus:k=auto / plain on open text, median",
         "kinds where nucleus:k=auto is within 5 % of the best fixed k",
-        "exact:k=auto / plain on code and edit",
-        "exact:k=auto / plain on open text",
+        "exact:k=auto / plain on code and edit, together",
+        "exact:k=auto / plain on code and edit, median",
+        "exact:k=auto / plain on open text, together",
+        "exact:k=auto / plain on open text, median",
         "kinds where exact:k=auto is within 5 % of the best fixed k",
-        "nucleus:k=auto / match:k=2 on open text",
+        "nucleus:k=auto / match:k=2 on open text, together",
+        "nucleus:k=auto / match:k=2 on open text, median",
         "predicted / measured, nucleus:k=2",
         "predicted / measured, nucleus:k=7",
     ]
@@ -123,7 +129,16 @@ def test_a_target_of_higher_precision_is_made_once(folder: Path) -> None:
 
 def rows(speeds: dict[str, float], kinds: tuple[str, ...] = ("code", "chat")) -> list[dict[str, Any]]:
     return [
-        {"arm": arm, "prompt_kind": kind, "prompt": kind, "seed": 0, "repeat": repeat, "predicted_per_second": speed}
+        {
+            "arm": arm,
+            "prompt_kind": kind,
+            "prompt": kind,
+            "seed": 0,
+            "repeat": repeat,
+            "predicted_n": 12,
+            "predicted_ms": 12e3 / speed,
+            "predicted_per_second": speed,
+        }
         for arm, speed in speeds.items()
         for kind in kinds
         for repeat in range(3)
@@ -133,19 +148,29 @@ def rows(speeds: dict[str, float], kinds: tuple[str, ...] = ("code", "chat")) ->
 def test_promises_are_judged_by_paired_ratios() -> None:
     speeds = {"plain": 10.0, "nucleus:k=auto": 21.0, "exact:k=auto": 18.0, "nucleus:k=4": 20.0, "match:k=3": 15.0}
     found = {check.what: check for check in speed_check.checks_where_drafting_pays(rows(speeds))}
-    assert found["nucleus:k=auto / plain on code and edit"].kept
-    assert found["nucleus:k=auto / plain on open text"].value == pytest.approx(2.1)
-    assert not found["exact:k=auto / plain on code and edit"].kept
+    assert found["nucleus:k=auto / plain on code and edit, median"].kept
+    assert found["nucleus:k=auto / plain on open text, median"].value == pytest.approx(2.1)
+    assert not found["exact:k=auto / plain on code and edit, median"].kept
     assert found["kinds where nucleus:k=auto is within 5 % of the best fixed k"] == speed_check.Check(
         "kinds where nucleus:k=auto is within 5 % of the best fixed k", 2, 2
     )
     slow = rows(speeds | {"nucleus:k=7": 30.0}, ("code",)) + rows(speeds, ("chat",))
     assert speed_check.near_best(slow, "nucleus:k=auto", ["code", "chat"]) == {"code": False, "chat": True}
-    assert found["nucleus:k=auto / match:k=3 on open text"].kept
+    assert found["nucleus:k=auto / match:k=3 on open text, median"].kept
     assert speed_check.Check("x", 1.05, 0.9, 1.1).kept
     assert not speed_check.Check("x", 1.2, 0.9, 1.1).kept
     slower = rows({"plain": 10.0, "nucleus:k=auto": 9.6})
     assert not any(check.kept for check in speed_check.checks_where_it_may_not(slower))
+
+
+def test_a_group_is_counted_as_one_text_too() -> None:
+    """Two kinds at 10 and 40 against 10 and 20: their ratios are 1 and 2, but all tokens took 1.25 s against 1.5 s."""
+    quick = rows({"plain": 10.0, "exact:k=auto": 10.0}, ("code",)) + rows(
+        {"plain": 20.0, "exact:k=auto": 40.0}, ("edit",)
+    )
+    assert speed_check.gain(quick, "exact:k=auto", "plain", ["code", "edit"]) == pytest.approx(1.5)
+    assert speed_check.together(quick, "exact:k=auto", "plain", ["code", "edit"]) == pytest.approx(1.2)
+    assert math.isnan(speed_check.together(quick, "exact:k=auto", "match", ["code"]))
 
 
 def recorded(arm: str, k: int, source: str, verify: float, draft: float) -> Recording:
