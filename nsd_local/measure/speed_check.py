@@ -51,7 +51,7 @@ def gain(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> floa
 def together(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> float:
     """Ratio of tokens per second over all runs of these kinds as if they were one. NaN of nothing."""
     mine, theirs = (_speed(of_arm(rows, name, kinds)) for name in (arm, base))
-    return mine / theirs if theirs else math.nan
+    return mine / theirs if mine and theirs else math.nan
 
 
 def _speed(rows: Sequence[Row]) -> float:
@@ -68,7 +68,7 @@ def best_fixed(rows: Sequence[Row], auto: str, kinds: Sequence[str]) -> str | No
 
 def near_best(rows: Sequence[Row], auto: str, kinds: Sequence[str]) -> dict[str, bool]:
     """By kind of prompt: is `auto` at least 0.95 times as fast as the fixed draft length that is fastest on it?"""
-    fixed = {kind: best_fixed(rows, auto, [kind]) for kind in kinds}
+    fixed = {kind: best_fixed(rows, auto, [kind]) for kind in kinds if of_arm(rows, auto, [kind])}
     return {kind: gain(rows, auto, arm, [kind]) >= 0.95 for kind, arm in fixed.items() if arm}
 
 

@@ -171,6 +171,12 @@ def test_a_group_is_counted_as_one_text_too() -> None:
     assert speed_check.gain(quick, "exact:k=auto", "plain", ["code", "edit"]) == pytest.approx(1.5)
     assert speed_check.together(quick, "exact:k=auto", "plain", ["code", "edit"]) == pytest.approx(1.2)
     assert math.isnan(speed_check.together(quick, "exact:k=auto", "match", ["code"]))
+    assert math.isnan(speed_check.together(quick, "match", "plain", ["code"]))
+
+
+def test_nothing_is_promised_of_an_arm_that_did_not_run() -> None:
+    measured = speed_check.checks_where_drafting_pays(rows({"plain": 10.0, "nucleus:k=2": 20.0}))
+    assert all(math.isnan(check.value) for check in measured)  # the script leaves these out
 
 
 def recorded(arm: str, k: int, source: str, verify: float, draft: float) -> Recording:
