@@ -116,7 +116,6 @@ def _summary(kind: str, arm: str, rows: Sequence[Row]) -> Row:
     good = [values for values in mine if values.get("predicted_per_second")]
     speeds = [values["predicted_per_second"] for values in good]
     ratios = paired(good, _of(rows, PLAIN))
-    seconds = sum(values["predicted_ms"] for values in good) / 1e3
     tokens, rounds = _sum(good, "predicted_n"), _sum(good, "rounds")
     drafted = _sum(good, "draft_n")
     finished = [values for values in good if values.get("finish_reason") in ("stop", "stop_string")]
@@ -130,7 +129,7 @@ def _summary(kind: str, arm: str, rows: Sequence[Row]) -> Row:
         "median_ts": _spread(speeds, 0.5),
         "q1_ts": _spread(speeds, 0.25),
         "q3_ts": _spread(speeds, 0.75),
-        "total_ts": tokens / seconds if seconds else None,
+        "total_ts": total_speed(good),
         "speedup": _spread(ratios, 0.5),
         "speedup_q1": _spread(ratios, 0.25),
         "speedup_q3": _spread(ratios, 0.75),
@@ -143,6 +142,12 @@ def _summary(kind: str, arm: str, rows: Sequence[Row]) -> Row:
         "verify_ms_per_token": _sum(good, "verify_ms") / tokens if tokens else None,
         **_means(good, ("target_logprob", "score")),
     }
+
+
+def total_speed(rows: Sequence[Row]) -> float | None:
+    """Tokens per second of all these runs as if they were one; None of nothing."""
+    milliseconds = _sum(rows, "predicted_ms")
+    return 1e3 * _sum(rows, "predicted_n") / milliseconds if milliseconds else None
 
 
 def paired(mine: Sequence[Row], base: Sequence[Row]) -> list[float]:

@@ -10,6 +10,7 @@ from typing import Any
 from nsd_local.api import Engine
 from nsd_local.decoding.decoder import never
 from nsd_local.measure.arms import Arm
+from nsd_local.measure.bench import total_speed
 from nsd_local.measure.campaign import Campaign, Say, run_all, silent
 from nsd_local.measure.confidence import Paired, mcnemar, median, wilson
 from nsd_local.measure.journal import Journal
@@ -69,7 +70,6 @@ def _summary(arm: str, rows: Sequence[Row], base: Sequence[Row], first: bool) ->
     answered = [row for row in rows if row.get("predicted_n")]
     tokens = sum(row["predicted_n"] for row in answered)
     rounds = sum(row["rounds"] for row in answered)
-    milliseconds = sum(row["predicted_ms"] for row in answered)
     solved = sum(bool(row.get("solved")) for row in rows)
     return {
         "arm": arm,
@@ -84,7 +84,7 @@ def _summary(arm: str, rows: Sequence[Row], base: Sequence[Row], first: bool) ->
         "worse": None if first else pair.worse,
         "p_value": None if first else pair.p_value,
         "median_ts": median([row["predicted_per_second"] for row in answered]) if answered else None,
-        "total_ts": 1e3 * tokens / milliseconds if milliseconds else None,
+        "total_ts": total_speed(answered),
         "mean_accepted_length": tokens / rounds if rounds else None,
         "tokens_per_answer": tokens / len(answered) if answered else None,
         "rounds_per_solved": rounds / solved if solved else None,

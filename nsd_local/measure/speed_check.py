@@ -10,7 +10,7 @@ from nsd_local.decoding.costs import Costs, Curve
 from nsd_local.decoding.records import Round
 from nsd_local.decoding.records_io import Recording
 from nsd_local.measure.arms import PLAIN
-from nsd_local.measure.bench import paired
+from nsd_local.measure.bench import paired, total_speed
 from nsd_local.measure.confidence import median
 from nsd_local.measure.runner import Row
 from nsd_local.measure.simulate import predict
@@ -50,13 +50,8 @@ def gain(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> floa
 
 def together(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> float:
     """Ratio of tokens per second over all runs of these kinds as if they were one. NaN of nothing."""
-    mine, theirs = (_speed(of_arm(rows, name, kinds)) for name in (arm, base))
+    mine, theirs = (total_speed(of_arm(rows, name, kinds)) for name in (arm, base))
     return mine / theirs if mine and theirs else math.nan
-
-
-def _speed(rows: Sequence[Row]) -> float:
-    seconds = sum(row.get("predicted_ms") or 0.0 for row in rows) / 1e3
-    return sum(row.get("predicted_n") or 0 for row in rows) / seconds if seconds else 0.0
 
 
 def best_fixed(rows: Sequence[Row], auto: str, kinds: Sequence[str]) -> str | None:
@@ -148,10 +143,10 @@ def checks_of_simulation(
     traces = [Trace.of(one) for one in recordings if one.about.get("arm") == f"{rule}:k={recorded}" and one.rounds]
     found = []
     for k, arm in zip(lengths, _fixed(rule, lengths), strict=True):
-        mine = [row for row in rows if row["arm"] == arm and row.get("predicted_ms")]
-        if traces and mine:
+        measured = total_speed([row for row in rows if row["arm"] == arm])
+        if traces and measured:
             expected = predict(traces, costs, k, parse(rule), exact_first=exact_first).tokens_per_second
-            found.append(Check(f"predicted / measured, {arm}", expected / _speed(mine), 0.9, 1.1))
+            found.append(Check(f"predicted / measured, {arm}", expected / measured, 0.9, 1.1))
     return found
 
 
