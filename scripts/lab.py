@@ -27,7 +27,7 @@ ARMS = (
     "nucleus:theta=0.95",
     "nucleus:theta=0.9,budget=2",
 )
-COMPARED = ("plain", "match", "exact", "block", "nucleus", "nucleus-block", "lenience", "cactus", "cascade", "topk")
+COMPARED = ("plain", "match", "exact", "block", "nucleus", "nucleus:block=0", "lenience", "cactus", "cascade", "topk")
 SCORED = ("plain", "exact", "nucleus")
 
 

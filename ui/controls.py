@@ -89,6 +89,12 @@ class Controls:
             info="Largest deviation of a single token; empty for none.",
         )
         add(
+            "block",
+            gr.Checkbox,
+            label="Judge rounds as a whole",
+            info="nucleus judges a round's drafts together and keeps more of them; off: one by one, as in the paper.",
+        )
+        add(
             "budget",
             gr.Number,
             minimum=0,

@@ -32,6 +32,7 @@ class Preferences:
     theta: float = 0.9
     strength: float = 1.0
     cap: float | None = None
+    block: bool = True
     budget: float | None = None
     exact_first: int = 2
     k: str = "auto"
@@ -49,6 +50,7 @@ class Preferences:
             usual or Settings(),
             law=Law(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p),
             rule=self._rule(),
+            block=self.block,
             budget=self.budget,
             exact_first=self.exact_first,
             draft_tokens="auto" if self.k == "auto" else int(self.k),

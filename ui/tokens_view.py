@@ -14,7 +14,7 @@ Row = list[Any]
 
 MEANINGS = {
     "ratio": "drafted, kept by the ratio test",
-    "nucleus": "drafted, failed the ratio test, kept because it lies in the target's nucleus",
+    "nucleus": "drafted, dropped by exact verification, kept by the nucleus rule",
     "recovered": "drawn from the residual at the first rejection",
     "bonus": "drawn from the target after all drafts were kept",
     "plain": "decoded without drafting",

@@ -13,6 +13,7 @@ from nsd_local.errors import UsageError
 
 SHORT = {"k": "draft-tokens", "n": "max-tokens"}
 UNSET = ("default", "none", "off")
+SWITCH = {"on": True, "off": False}
 RULE_PARAMETERS = ("theta", "strength", "cap", "deviation")
 
 
@@ -34,7 +35,8 @@ def changed(options: Options, name: str, value: str) -> Options:
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}"
         raise UsageError(f"There is no setting {name!r}", "", hint)
     entry = known[name]
-    parsed: Any = entry.default if value in UNSET else _parse(entry, name, value)
+    switched = bool in _kinds(entry) and value in SWITCH  # where "off" is a value
+    parsed: Any = entry.default if value in UNSET and not switched else _parse(entry, name, value)
     new = replace(options, **{entry.name: parsed})
     try:
         new.settings()
@@ -70,6 +72,8 @@ def effective(options: Options, name: str) -> str:
     if value is None:
         told = getattr(_typer_option(entry), "show_default", None)
         return told if isinstance(told, str) and entry.name not in RULE_PARAMETERS else "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
     if isinstance(value, list):
         return ", ".join(map(repr, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -80,9 +84,17 @@ def _typer_option(entry: Field[Any]) -> Any:
     return get_type_hints(Options, include_extras=True)[entry.name].__metadata__[0]
 
 
-def _parse(entry: Field[Any], name: str, text: str) -> Any:
+def _kinds(entry: Field[Any]) -> tuple[Any, ...]:
     hint = get_type_hints(Options)[entry.name]
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _parse(entry: Field[Any], name: str, text: str) -> Any:
+    kinds = _kinds(entry)
+    if bool in kinds:
+        if text not in SWITCH:
+            raise UsageError(f"{name} is on or off, not {text!r}")
+        return SWITCH[text]
     try:
         if int in kinds:
             return int(text)

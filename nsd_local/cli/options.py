@@ -66,6 +66,14 @@ class Options:
     rule: Annotated[
         str, _flag("--rule", panel=DRAFTING, help="Verification rule, such as nucleus, exact or topk:n=2.")
     ] = "nucleus"
+    block: Annotated[
+        bool,
+        _flag(
+            "--block/--no-block",
+            panel=DRAFTING,
+            help="nucleus judges a round's drafts together, or one by one as in the paper.",
+        ),
+    ] = True
     theta: Annotated[float | None, _flag("--theta", panel=DRAFTING, help="Nucleus threshold.", show_default="0.9")] = (
         None
     )
@@ -177,6 +185,7 @@ class Options:
             penalties=Penalties(repeat=self.repeat_penalty),
             law=Law(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p),
             rule=self._rule(),
+            block=self.block,
             budget=self.budget,
             exact_first=self.exact_first,
             draft_tokens=_draft_tokens(self.draft_tokens),

@@ -18,7 +18,7 @@ class Look:
 
 LOOKS: dict[Kind, Look] = {
     "ratio": Look("#009e73", "", "drafted, kept by the ratio test"),
-    "nucleus": Look("#e69f00", "underline", "drafted, kept because it lies in the target's nucleus"),
+    "nucleus": Look("#e69f00", "underline", "drafted, dropped by exact verification, kept by the nucleus rule"),
     "recovered": Look("#d55e00", "bold", "drawn from the residual after a rejection"),
     "bonus": Look("#56b4e9", "italic", "drawn from the target after all drafts were kept"),
     "plain": Look("", "", "decoded without drafting"),

@@ -41,6 +41,7 @@ def rules(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON d
         print("\n".join(lines(row, width)))
     print("\nA lossless rule keeps the target's law. At T = 0, no means: it matches greedily.")
     print("Choose one with --rule NAME or --rule NAME:key=value,key=value.")
+    print("nucleus runs as nucleus-block, which keeps more at the same deviation, unless --no-block is given.")
 
 
 def lines(row: dict[str, Any], width: int) -> list[str]:

@@ -18,6 +18,7 @@ from nsd_local.verification.rules import describe
 # Shared flags that are dials of the page, under the names that the page remembers them by; and those about the rule.
 RULE = ("rule", "theta", "strength", "cap", "deviation")
 DIALS = {
+    "block": "block",
     "budget": "budget",
     "exact_first": "exact_first",
     "draft_tokens": "k",

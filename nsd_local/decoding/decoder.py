@@ -61,7 +61,8 @@ class Decoder:
         self._check(prompt, settings)
         constraint = Constraint.of(settings, self.target.model)
         length = self._length(settings, cancelled)
-        length.begin(metered=settings.meter and tells_acceptance(settings.rule), reproducible=settings.seed is not None)
+        metered = settings.meter and tells_acceptance(settings.verified_by)
+        length.begin(metered=metered, reproducible=settings.seed is not None)
         drafting = not (isinstance(length, Fixed) and length.k == 0)
         request = Request(prompt, settings, self.target.model, length, drafting, constraint)
         if not drafting:
@@ -108,7 +109,7 @@ class Decoder:
             request.rng.random(k),
             request.rng.random(),
             settings.law,
-            settings.rule,
+            request.rule,
             meter=settings.meter,
             remaining=request.budget_left,
             exact_positions=request.exact_positions,

@@ -45,9 +45,10 @@ class Request:
         self.seed = secrets.randbits(32) if settings.seed is None else settings.seed
         self.rng = np.random.default_rng(self.seed)
         self.text = TextAssembler(settings.stop)
+        self.rule = settings.verified_by
         # A rule that drafts greedily (llama.cpp's `match`) draws its drafts from a point mass.
-        self.draft_law = Law(temperature=0.0) if getattr(settings.rule, "greedy_draft", False) else settings.law
-        self.rule_memory = settings.rule.start()
+        self.draft_law = Law(temperature=0.0) if self.rule.greedy_draft else settings.law
+        self.rule_memory = self.rule.start()
         self.constraint = constraint  # owned
         self.adjust = self._adjust if settings.penalties.active or settings.logit_bias or constraint else None
         self._bias = dict(settings.logit_bias)

@@ -12,7 +12,7 @@ from nsd_local.verification.rule import Exact
 from nsd_local.verification.rules import parse
 
 PLAIN, BARE = "plain", "bare"
-_OWN_KEYS = ("k", "budget", "exact-first", "relax")  # of the request, not of the rule
+_OWN_KEYS = ("k", "block", "budget", "exact-first", "relax")  # of the request, not of the rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Arm:
             "arm": self.name,
             "rule": settings.rule.name if ruled else None,
             "rule_parameters": asdict(settings.rule) if ruled else {},
+            "block": settings.block,
             "draft_tokens": settings.draft_tokens,
             "budget": settings.budget,
             "exact_first": settings.exact_first,
@@ -43,7 +44,8 @@ class Arm:
 
 def parse_arm(spec: str, base: Settings) -> Arm:
     """An arm from its name: `plain`, `bare`, or `RULE[:key=value,...]` as after `--rule`, where the keys may also
-    be k (a number or auto), budget, exact-first and relax (1: the rule acts on point-mass drafts too).
+    be k (a number or auto), block (0: nucleus judges token by token), budget, exact-first and relax (1: the rule
+    acts on point-mass drafts too).
 
     What it does not say is as in `base`, and so are the parameters of the rule where `base` has the same one; of
     another rule they are the defaults. Raises UsageError.
@@ -91,6 +93,8 @@ def _own(base: Settings, given: dict[str, str], spec: str) -> Settings:
     try:
         if "k" in given:
             changes["draft_tokens"] = _k(given["k"])
+        if "block" in given:
+            changes["block"] = bool(int(given["block"]))
         if "budget" in given:
             changes["budget"] = None if given["budget"] == "none" else float(given["budget"])
         if "exact-first" in given:

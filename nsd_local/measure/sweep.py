@@ -13,8 +13,8 @@ from nsd_local.verification.rules import RULES
 KS, THETAS = (2, 4, 7), (0.85, 0.9, 0.95)
 # Each lossy rule's parameters from nearly strict to loose.
 LADDERS: dict[str, tuple[str, ...]] = {
-    "nucleus": ("strength=0.25", "strength=0.5", "strength=1", "theta=0.95,strength=1"),
-    "nucleus-block": ("strength=0.25", "strength=0.5", "strength=1"),
+    "nucleus": ("block=0,strength=0.25", "block=0,strength=0.5", "block=0,strength=1", "block=0,strength=1,theta=0.95"),
+    "nucleus-block": ("strength=0.25", "strength=0.5", "strength=1", "strength=1,theta=0.95"),
     "auto-strength": ("deviation=0.005", "deviation=0.01", "deviation=0.02", "deviation=0.05"),
     "lenience": ("l=0.9", "l=0.7", "l=0.5", "l=0.3"),
     "typical": ("eps=0.5,alpha=1", "eps=0.3,alpha=0.6", "eps=0.09,alpha=0.3"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from nsd_local.decoding.records_io import Recording
 from nsd_local.errors import UsageError
+from nsd_local.verification.block import NucleusBlock
 from nsd_local.verification.rule import Exact, Nucleus, Rule
 
 UNKNOWN = math.nan
@@ -36,7 +37,8 @@ class Trace:
         return len(self.divergence)
 
     def acceptance(self, rule: Rule, exact_first: int = 0) -> list[float]:
-        """(n,) acceptance probability of a draft at each position under `rule`.
+        """(n,) acceptance probability of a draft at each position under `rule`, judged token by token (judged together,
+        a round keeps a little more).
 
         Unknown positions (the bonus tokens of a recording) get the mean of their known neighbours. Raises
         UsageError where the trace does not hold what the rule needs.
@@ -78,7 +80,8 @@ class Trace:
 
     @classmethod
     def of(cls, recording: Recording) -> Trace:
-        """Reads the positions out of round records (of rules that verify token by token)."""
+        """Reads the positions out of round records. How a round was judged does not matter: the laws at a position are
+        those that follow the text before it."""
         profile = recording.about.get("profile")
         if profile is not None:
             return cls.from_profile(profile, recording.about)
@@ -124,7 +127,7 @@ def _theta(about: Mapping[str, Any]) -> float | None:
     """The nucleus threshold that the rounds were measured with: named, or that of the arm of a benchmark."""
     if about.get("theta") is not None:
         return float(about["theta"])
-    if about.get("rule") != Nucleus.name:
+    if about.get("rule") not in (Nucleus.name, NucleusBlock.name):
         return None
     named = re.search(r"theta=([\d.]+)", str(about.get("arm", "")))
     return float(named[1]) if named else float(about.get("rule_parameters", {}).get("theta", Nucleus().theta))

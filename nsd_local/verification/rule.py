@@ -70,7 +70,8 @@ class Nucleus(Rule):
 
     `theta` is the mass of the target's nucleus S_theta(p). `strength` (lambda) is the share of nucleus tokens kept
     after a failed ratio test: 1 is the paper's rule, 0 is exact. `cap` bounds the deviation of each single token:
-    strength becomes min(strength, cap / E_S) there.
+    strength becomes min(strength, cap / E_S) there. This is the token-wise form; a request runs it as `nucleus-block`
+    unless it asks otherwise (`Settings.block`).
     """
 
     theta: float = 0.9

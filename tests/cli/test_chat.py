@@ -103,6 +103,7 @@ def test_every_command(terminal: Terminal, environment: dict[str, str]) -> None:
     assert "k 3" in terminal.send("/set k 3").splitlines()
     assert "theta 0.9" in terminal.send("/set theta default").splitlines()
     assert "ctx-shift off" in terminal.send("/set ctx-shift off").splitlines()
+    assert "block off" in terminal.send("/set block off").splitlines()
     assert re.search(r"\* draft-tokens +3", terminal.send("/set"))
     assert "needs a value" in terminal.send("/set theta")
     assert "Did you mean temperature?" in terminal.send("/set temperatur 1")
@@ -283,8 +284,18 @@ def test_settings_by_name() -> None:
     assert changed(options, "theta", "0.5").settings().rule == Nucleus(0.5)
     assert options.settings().stop == ("\n\n",)
     assert changed(changed(options, "theta", "0.5"), "theta", "default") == options
+    assert not changed(options, "block", "off").settings().block
+    assert changed(changed(options, "block", "off"), "block", "on") == options
+    assert any(line.split()[:3] == ["*", "block", "off"] for line in described(changed(options, "block", "off")))
     assert [line for line in described(options) if line.startswith("*")]
-    for name, value in (("model", "x"), ("ctx", "1"), ("temperature", "-1"), ("top-k", "1.5"), ("rule", "magic")):
+    for name, value in (
+        ("model", "x"),
+        ("ctx", "1"),
+        ("temperature", "-1"),
+        ("top-k", "1.5"),
+        ("rule", "magic"),
+        ("block", "0"),
+    ):
         with pytest.raises(UsageError):
             changed(options, name, value)
 

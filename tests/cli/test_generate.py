@@ -75,7 +75,7 @@ def test_json_is_one_document_on_the_last_line(generate, pair):
     split = spec["time_split"]
     assert set(split) == {"draft", "verify", "accept", "rollback", "other"}
     assert sum(split.values()) * 1e3 == pytest.approx(doc["timings"]["predicted_ms"])
-    assert doc["settings"]["seed"] == 1
+    assert (doc["settings"]["seed"], doc["settings"]["block"]) == (1, True)
     assert doc["models"]["target"]["path"] == pair[1]
     assert set(doc["tokens"][0]) >= {"id", "text", "kind", "p", "q", "target_rank", "deviation"}
 

@@ -110,14 +110,17 @@ def test_other_lossless_rules_emit_the_targets_law(tiny_target, tiny_far, rule):
     assert fits(counts[1], p_next)
 
 
+@pytest.mark.parametrize("block", [True, False])
 @pytest.mark.parametrize(("law", "theta", "strength"), [(LAWS[1], 0.8, 1.0), (LAWS[0], 0.9, 0.5), (LAWS[6], 0.7, 1.0)])
-def test_nucleus_rule_emits_exactly_its_relaxed_law(tiny_target, tiny_far, law, theta, strength):
+def test_nucleus_rule_emits_exactly_its_relaxed_law(tiny_target, tiny_far, law, theta, strength, block):
     prompt, p, q, inside = contested(tiny_target, tiny_far, law, theta)
     pi = relaxed(p, q, inside, strength)
     deviation = strength * np.maximum(q - p, 0)[inside].sum()
     assert np.abs(pi - p).sum() / 2 == pytest.approx(deviation, abs=1e-9)
     assert deviation > 0.05  # the pair is far enough apart for the test to tell the two laws apart
-    settings = Settings(law=law, rule=Nucleus(theta, strength), exact_first=0, draft_tokens=2, max_tokens=4)
+    settings = Settings(
+        law=law, rule=Nucleus(theta, strength), block=block, exact_first=0, draft_tokens=2, max_tokens=4
+    )
     with decoder(tiny_target, tiny_far) as loop:
         counts = sample(loop, settings, prompt=prompt)
     assert fits(counts[0], pi)

@@ -14,8 +14,9 @@ from nsd_local.errors import UsageError
 from nsd_local.sampling.law import MOST_TEMPERATURE, Law
 from nsd_local.sampling.penalties import Penalties
 from nsd_local.sampling.shape import Scratch, Shape
+from nsd_local.verification.block import NucleusBlock
 from nsd_local.verification.plain import TargetTopP
-from nsd_local.verification.rule import Nucleus
+from nsd_local.verification.rule import Exact, Nucleus
 from nsd_local.verification.rules import RULES, parameters
 
 INF, NAN = float("inf"), float("nan")
@@ -44,6 +45,7 @@ def refused(type_: type, **fields: Any) -> str:
         (Nucleus, "cap", ("1", NAN, -1.0)),
         (Settings, "law", (None, Nucleus())),
         (Settings, "rule", ("exact", None)),
+        (Settings, "block", (None, 1, "on")),
         (Settings, "draft_tokens", (*WHOLE, 65, -1, None)),
         (Settings, "seed", (1.5, True, "1", -1)),
         (Settings, "max_tokens", (2.5, True, "1", 0)),
@@ -85,6 +87,22 @@ def test_a_rule_that_cannot_keep_a_budget_takes_none() -> None:
     assert "takes no budget" in refused(Settings, rule=TargetTopP(), budget=1.0)
     Settings(rule=TargetTopP())
     Settings(rule=Nucleus(), budget=1.0)
+
+
+def test_nucleus_judges_rounds_as_a_whole_unless_asked_otherwise() -> None:
+    assert Settings().verified_by == NucleusBlock()
+    assert Settings(rule=Nucleus(0.8, 0.5, 0.1)).verified_by == NucleusBlock(0.8, 0.5, 0.1)
+    assert Settings(rule=Nucleus(0.8), block=False).verified_by == Nucleus(0.8)
+    for other in (Exact(), NucleusBlock(0.8)):
+        assert Settings(rule=other).verified_by == Settings(rule=other, block=False).verified_by == other
+
+
+@pytest.mark.parametrize(
+    "strict", [{"rule": Nucleus(theta=0.0)}, {"rule": Nucleus(strength=0)}, {"rule": Nucleus(cap=0.0)}, {"budget": 0}]
+)
+def test_a_nucleus_that_may_not_relax_judges_token_by_token_as_exact(strict: dict[str, Any]) -> None:
+    settings = Settings(**strict)
+    assert settings.verified_by == settings.rule
 
 
 @pytest.mark.parametrize("depth", [1_500, 5_000, 100_000])

@@ -38,9 +38,15 @@ def test_another_rule_has_its_own_defaults() -> None:
 
 
 def test_settings_of_the_request() -> None:
-    settings = parse_arm("nucleus:k=7,strength=0.5,budget=none,exact-first=0,relax=1", BASE).settings
+    settings = parse_arm("nucleus:k=7,strength=0.5,block=0,budget=none,exact-first=0,relax=1", BASE).settings
     assert settings == replace(
-        BASE, rule=Nucleus(theta=0.8, strength=0.5), draft_tokens=7, budget=None, exact_first=0, relax_point_mass=True
+        BASE,
+        rule=Nucleus(theta=0.8, strength=0.5),
+        block=False,
+        draft_tokens=7,
+        budget=None,
+        exact_first=0,
+        relax_point_mass=True,
     )
     assert parse_arm("exact:k=auto", BASE).settings.draft_tokens == "auto"
 

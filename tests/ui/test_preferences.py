@@ -32,7 +32,8 @@ def test_dials_reach_the_settings() -> None:
     assert Preferences(rule="topk:n=2").settings().rule == TopK(n=2)
     nucleus = Preferences(theta=0.8, strength=0.5, cap=0.1, k="6", seed=3, max_tokens=9).settings()
     assert nucleus.rule == Nucleus(theta=0.8, strength=0.5, cap=0.1)
-    assert (nucleus.draft_tokens, nucleus.seed, nucleus.max_tokens) == (6, 3, 9)
+    assert (nucleus.draft_tokens, nucleus.seed, nucleus.max_tokens, nucleus.block) == (6, 3, 9, True)
+    assert not Preferences(block=False).settings().block
 
 
 def test_changes_are_remembered_and_a_moved_dial_makes_the_preset_custom(tmp_path: Path) -> None:
@@ -43,7 +44,9 @@ def test_changes_are_remembered_and_a_moved_dial_makes_the_preset_custom(tmp_pat
     assert again.preset == CUSTOM
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"unknown": 1}', '{"theta": 7}', '{"rule": "no such rule"}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"unknown": 1}', '{"theta": 7}', '{"block": 0}', '{"rule": "no such rule"}']
+)
 def test_a_damaged_file_gives_the_defaults_and_says_so(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ui.json"
     path.write_text(text, "utf-8")
