@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the chat page costs: the same answer with a browser looking on, and with nobody looking, in turns.
 
-    python scripts/bench_ui.py [--model M --draft D] [--tokens 160] [--repeats 5]
+    python scripts/bench_ui.py [--model M --draft D] [--tokens 160] [--repeats 9]
 
 Both go through the same engine and the same worker thread. Time is wall time from the end of the first round to the
 end of the last one, so whatever the page takes from the decoder counts. The browser runs on this machine too.
@@ -18,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import chromium
 from nsd_local.ui.app import App
 from nsd_local.ui.choice import Choice
 from nsd_local.ui.launch import serve
@@ -57,8 +58,7 @@ def main() -> int:
         with App(choice, folder=Path(folder), opener=open_timed) as app:
             app.memory.change(max_tokens=options.tokens, seed=7, k=options.k)
             url = serve(app)
-            arguments = ["--no-sandbox", "--disable-gpu"]
-            browser = playwright.chromium.launch(executable_path=options.chromium, args=arguments)
+            browser = playwright.chromium.launch(executable_path=options.chromium, args=chromium.ARGUMENTS)
             page = browser.new_page(viewport={"width": 1280, "height": 860})
             while app.session.state.state == "opening" or app.session.engine is None:
                 page.wait_for_timeout(200)
@@ -72,10 +72,10 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--model")
     parser.add_argument("--draft")
     parser.add_argument("--tokens", type=int, default=160)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--k", default="4", help="Draft tokens: fixed, so that both sides do the same.")
-    parser.add_argument("--chromium", help="Path of a Chromium; Playwright's own otherwise.")
+    parser.add_argument("--chromium", default=chromium.find(), help="Path of a Chromium.", metavar="PATH")
     return parser.parse_args()
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import chromium
 from nsd_local.ui.app import App
 from nsd_local.ui.choice import Choice
 from nsd_local.ui.launch import serve
@@ -36,7 +37,7 @@ def main() -> int:
     parser.add_argument("--draft")
     parser.add_argument("--tokens", type=int, default=220)
     parser.add_argument("--race-tokens", type=int, default=160)
-    parser.add_argument("--chromium", help="Path of a Chromium; Playwright's own otherwise.")
+    parser.add_argument("--chromium", default=chromium.find(), help="Path of a Chromium.", metavar="PATH")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
@@ -44,9 +45,7 @@ def main() -> int:
         with App(choice, folder=Path(home)) as app:
             app.memory.change(max_tokens=options.tokens, seed=3, k="4", system="Answer briefly.")
             url = serve(app)
-            browser = playwright.chromium.launch(
-                executable_path=options.chromium, args=["--no-sandbox", "--disable-gpu"]
-            )
+            browser = playwright.chromium.launch(executable_path=options.chromium, args=chromium.ARGUMENTS)
             prepare(open_page(browser, url, 1280, "light"), options.race_tokens)
             for width in WIDTHS:
                 for scheme in SCHEMES:

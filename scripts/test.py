@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
+import chromium
 import environment
 
 IN_CI = bool(os.environ.get("CI"))
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def main() -> int:
@@ -66,7 +66,7 @@ def find_browser(python: str) -> str | None:
 
 
 def _installed_browser(python: str) -> str | None:
-    for path in filter(None, map(shutil.which, BROWSERS)):
+    for path in filter(None, map(shutil.which, chromium.NAMES)):
         if subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
             return path
     ask = (

@@ -12,6 +12,10 @@ from .race import Races
 from .session import Session
 from .talk import Answering, Talk
 
+# What is not looked at (the meters beside the text, the text behind the tokens) is updated less often by this factor.
+# It is there at once when the view is switched.
+BESIDE = 2.5
+
 
 class Feed:
     """Answers the poll. Everything here is small and quick: it runs beside a decoding engine."""
@@ -23,15 +27,19 @@ class Feed:
         """The state of the engine, the banners, this conversation's answer, and the race."""
         key = str(ask.get("conversation", ""))
         running = self.talk.running(key)
+        pace = self.session.pace
         if running is not None:
-            running.pace = _pace(float(ask.get("lag", 0.0)), str(ask.get("view", "text")))
+            tokens = ask.get("view") == "tokens"
+            running.pace = max(BESIDE * pace if tokens else pace, min(5.0 * float(ask.get("lag", 0.0)), 2.0))
+            if running.live.state == "writing" and not tokens:
+                pace *= BESIDE
         job = running or self.talk.last(key)
         problems = [text for text in (self.talk.memory.problem, *self.talk.store.problems[-2:]) if text]
         reply: dict[str, Any] = {
             "status": {
                 "engine": self.session.state.state,
                 "jobs": len(self.session.jobs()),
-                "pace": self.session.pace,
+                "pace": pace,
                 "label": label(self.session),
             },
             "banners": banners(self.session, job.live if job else None, problems),
@@ -89,14 +97,6 @@ class Feed:
         kind = "json" if ask.get("kind") == "json" else "md"
         write = to_json if kind == "json" else to_markdown
         return {"name": file_name(conversation, kind), "text": write(self.talk.complete(conversation))}
-
-
-def _pace(lag: float, view: str) -> float:
-    """Seconds between two updates of the text. `lag`: seconds that the page's script was late, drawing the last one.
-
-    A page that shows tokens gets the text only now and then; it is there at once when the view is switched back.
-    """
-    return max(1.0 if view == "tokens" else 0.0, min(5.0 * lag, 2.0))
 
 
 def _said(content: str) -> str:

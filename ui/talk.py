@@ -35,7 +35,7 @@ class Answering(Job):
         self.said = said  # what goes back into the input if it fails or never begins
         self.begun = False  # from here on its question is part of the conversation
         self.opened = ""  # the reasoning tag that the prompt leaves open
-        self.pace = 0.0  # seconds between two updates that the slowest page asks for
+        self.pace = 0.0  # seconds between two updates of its text, as the page asks for
 
 
 class Talk:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect, sync_playwright
 
+from scripts import chromium
 from tests import tiny
 from tests.tiny import Tiny
-from tests.ui import chromium
 
 REPOSITORY = Path(__file__).parents[2]
 Models = tuple[Path, Path]  # target, draft

@@ -61,7 +61,7 @@ window.nsd = (() => {
       poll.busy = false; // the server is gone or restarting; Gradio shows that itself
     }
     poll.asking = false;
-    nsdFrames.pause = poll.busy ? 1500 * poll.pace : 0;
+    nsdFrames.pause = poll.busy ? Math.min(1500, 1500 * poll.pace) : 0;
     nsdFrames.draw(); // with what this reply changed
     const wait = poll.again ? 0 : poll.busy ? Math.max(1000 * poll.pace, Math.min(500, 25 * cost)) : 2500;
     poll.again = false;
@@ -92,6 +92,7 @@ window.nsd = (() => {
     watch("value", moved);
     moved();
     document.addEventListener("visibilitychange", () => { if (!document.hidden) ask(); });
+    document.addEventListener("nsd-view", ask);
   }
 
   /** Puts text into the message box, as if it were typed. */

@@ -1,4 +1,4 @@
-"""Finds a Chromium to drive."""
+"""Finds a Chromium to drive, for the tests and the scripts that look at the page."""
 
 from __future__ import annotations
 
