@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nsd_local.decoding.records import Round
+from nsd_local.decoding.tally import Tally
 from nsd_local.drafting.draft import Go
 from nsd_local.drafting.offer import Offer
 from nsd_local.verification.auto_strength import AutoStrength
@@ -94,10 +95,11 @@ class Fixed:
     """The same k every round, as far as it fits. `off` says why it is 0."""
 
     def __init__(self, k: int, off: str = "k 0 as asked") -> None:
-        self.k, self._off = k, off
+        self.k, self._off = k, "" if k else off
+        self._tally = Tally()
 
     def begin(self, *, metered: bool = True, reproducible: bool = False) -> None:
-        pass
+        self._tally = Tally()
 
     def reads(self, offers: Sequence[Offer], context: int, tokens: int | None) -> bool:
         return self.k > 0
@@ -105,22 +107,24 @@ class Fixed:
     def choose(self, limit: int, context: int, offers: Sequence[Offer] = ANY_OFFER) -> Choice:
         if self.k == 0:
             return Choice(0, self._off)
+        if limit < 1:
+            return Choice(0, "no room for a draft")
+        self._off = "" if offers else "nothing to propose"
         if not offers:
-            return Choice(0, "nothing to propose")
-        offer = offers[0]
-        k = max(0, min(self.k, limit, offer.most))
-        why = f"k {self.k} as asked" if k == self.k else f"k {k} of {self.k}: no more fits"
-        return Choice(k, why, offer.source if k else "")
+            return Choice(0, self._off)
+        k = min(self.k, limit, offers[0].most)
+        why = f"k {k} as asked" if k == self.k else f"k {k} of {self.k}: no more fits"
+        return Choice(k, why, offers[0].source)
 
     def proceed(self, position: int, entropy: float) -> Go:
         return Go.ON
 
     def observe(self, round: Round) -> None:
-        pass
+        self._tally.add(round, None, probe=False)
 
     @property
     def off(self) -> bool:
-        return self.k == 0
+        return self._tally.off(self._off)
 
     def verdict(self) -> str:
-        return f"drafting is off: {self._off}" if self.k == 0 else f"k {self.k} as asked"
+        return self._tally.told(self._off) if self.off else f"k {self.k} as asked"

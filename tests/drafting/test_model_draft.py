@@ -39,7 +39,10 @@ def test_a_prompt_behind_which_no_draft_fits_is_not_read(tiny_target: Path, tiny
     with decoder(tiny_target, tiny_draft, n_ctx=1024, draft_ctx=256) as loop:
         assert isinstance(loop.proposer, ModelDraft)
         n_ctx = loop.proposer.context.n_ctx
-        assert run(loop, GREEDY, prompt(n_ctx + 1)).rounds
+        longer = run(loop, GREEDY, prompt(n_ctx + 1))
+        assert longer.rounds
+        assert not longer.active
+        assert longer.notices == (longer.reason,) == ("drafting is off: nothing to propose",)
         assert loop.proposer.context.tokens == []
         assert run(loop, GREEDY, prompt(n_ctx - 40)).active
 
