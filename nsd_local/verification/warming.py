@@ -6,6 +6,7 @@ import numpy as np
 
 from nsd_local.sampling.law import Law
 from nsd_local.sampling.shape import Shape
+from nsd_local.verification.block import NucleusBlock
 from nsd_local.verification.greedy import Asd
 from nsd_local.verification.rule import Exact, Nucleus, Rule
 from nsd_local.verification.verifier import Verifier
@@ -25,7 +26,7 @@ def warm_up(n_vocab: int = 64, rule: Rule | None = None) -> None:
     law = Law(0.7, 20, 0.9, 0.01)
     laws = [law, Law(0.0)] if rule is None or not isinstance(rule, Asd) else [Law(0.0)]
     for settings in laws:
-        for one in (Nucleus(0.3), rule or Exact()):
+        for one in (Nucleus(0.3), NucleusBlock(0.3), rule or Exact()):
             for drafts in (draft, None):
                 verifier.verify(target, drafts, tokens, uniforms, 0.5, settings, one)
                 verifier.verify(target, drafts, tokens, np.array([0.3, 1.0 - 1e-9]), 0.5, settings, one)

@@ -12,6 +12,7 @@ from scipy import stats
 from nsd_local.errors import DecodeError, UsageError
 from nsd_local.sampling import Law
 from nsd_local.verification import Exact, Nucleus, Rule, Verdict, Verifier, verify_block, warm_up
+from nsd_local.verification.block import Block, NucleusBlock
 from nsd_local.verification.rules import RULES
 from tests.verification import oracle
 
@@ -248,17 +249,17 @@ def test_after_warm_up_nothing_is_left_to_compile() -> None:
     if not COMPILED:
         pytest.skip("the compiler is switched off")
     from nsd_local.sampling.kernels import prefix, select, shape
-    from nsd_local.verification.kernels import gap
+    from nsd_local.verification.kernels import block, gap
 
     def compiled() -> dict[str, int]:
-        modules = (prefix, select, shape, gap)
+        modules = (prefix, select, shape, gap, block)
         kernels = [getattr(module, name) for module in modules for name in dir(module)]
         return {kernel.__name__: len(kernel.signatures) for kernel in kernels if hasattr(kernel, "signatures")}
 
     warm_up()
     before, rounds = compiled(), Rounds(15)
     for law in (Law(), Law(0.7, 5, 0.8, 0.05), Law(0.0)):
-        for rule in (Exact(), Nucleus(0.5), Nucleus(1.0, cap=0.1)):
+        for rule in (Exact(), Nucleus(0.5), Nucleus(1.0, cap=0.1), Block(), NucleusBlock(0.5)):
             for draft in (True, False):
                 one = rounds.draw(law)
                 verify_block(**(one if draft else one | {"draft_logits": None}), rule=rule, remaining=0.5)
