@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Nothing of the browser's own may reach for the network while the tests watch what the page asks for.
@@ -23,12 +24,15 @@ def find() -> str | None:
     chosen = os.environ.get("NSD_CHROMIUM")
     if chosen:
         return chosen
-    for name in NAMES:
-        path = shutil.which(name)
-        if path:
+    for path in filter(None, map(shutil.which, NAMES)):
+        if subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
             return path
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         own = playwright.chromium.executable_path
     return own if os.path.exists(own) else None
+
+
+if __name__ == "__main__":
+    print(find() or "")

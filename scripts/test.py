@@ -13,7 +13,6 @@ import sys
 import time
 from pathlib import Path
 
-import chromium
 import environment
 
 IN_CI = bool(os.environ.get("CI"))
@@ -51,7 +50,7 @@ def step(name: str, command: list[str], variables: dict[str, str] | None = None)
 
 def find_browser(python: str) -> str | None:
     """A Chromium for the tests of the chat page, installed where there is none; None: they are skipped and say so."""
-    found = os.environ.get("NSD_CHROMIUM") or _installed_browser(python)
+    found = _installed_browser(python)
     if found:
         return found
     if sys.platform.startswith("linux") and shutil.which("apt-get") and os.geteuid() == 0:
@@ -66,16 +65,9 @@ def find_browser(python: str) -> str | None:
 
 
 def _installed_browser(python: str) -> str | None:
-    for path in filter(None, map(shutil.which, chromium.NAMES)):
-        if subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0:
-            return path
-    ask = (
-        "from playwright.sync_api import sync_playwright as start\n"
-        "with start() as playwright: print(playwright.chromium.executable_path)"
-    )
-    answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=False)
-    path = answer.stdout.strip()
-    return path if path and Path(path).exists() else None
+    """What the environment, which has Playwright, finds."""
+    finder = str(Path(__file__).with_name("chromium.py"))
+    return subprocess.run([python, finder], capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from .markup import toast, unmark
 from .tabs import Tab, Tabs
 from .talk import Answering, Talk
 
-GLANCE = 0.25  # seconds after which a switch of the view is noticed
+GLANCE = 0.25  # seconds after which it is noticed that the page has turned, or looks at the text again
 PATIENCE = 20.0  # an update may cost a twentieth of the time between two: slower pages are updated less often
 EMPTY = {"text": "", "files": []}
 Page = tuple[list[Bubble], dict[str, Any], Any]  # transcript, place, list of conversations
@@ -135,7 +135,10 @@ class ChatActions:
                     yield [*base, *answer(text, opened=job.opened, running=True)]
                     shown = text
                     cost = time.perf_counter() - start
-                    _pause(job, start, max(self.talk.session.pace, min(PATIENCE * cost, 2.0)))
+                    least = max(self.talk.session.pace, min(PATIENCE * cost, 2.0))
+                    while tab.view == mine and (left := start + max(least, job.pace) - time.perf_counter()) > 0.0:
+                        if job.finished.wait(min(left, GLANCE)):
+                            break
 
     def rest(self, request: gr.Request) -> tuple[Any, ...]:
         """The page after an answer: as it is kept, or as it was before if it failed or was stopped while it waited."""
@@ -195,12 +198,6 @@ class ChatActions:
             conversation = self.talk.create()
             tab.conversation = conversation.id
         return conversation
-
-
-def _pause(job: Answering, start: float, least: float) -> None:
-    """Waits until the next update is due, which is sooner once the page looks at the text again, or the answer ends."""
-    while not job.finished.is_set() and (left := start + max(least, job.pace) - time.perf_counter()) > 0.0:
-        job.finished.wait(min(left, GLANCE))
 
 
 def before(job: Answering) -> list[Bubble]:

@@ -29,9 +29,9 @@ class Feed:
         running = self.talk.running(key)
         pace = self.session.pace
         if running is not None:
-            tokens = ask.get("view") == "tokens"
-            running.pace = max(BESIDE * pace if tokens else pace, min(5.0 * float(ask.get("lag", 0.0)), 2.0))
-            if running.live.state == "writing" and not tokens:
+            text = ask.get("view") != "tokens"
+            running.pace = max(running.watch(text, BESIDE * pace), min(5.0 * float(ask.get("lag", 0.0)), 2.0))
+            if text and running.live.state == "writing":
                 pace *= BESIDE
         job = running or self.talk.last(key)
         problems = [text for text in (self.talk.memory.problem, *self.talk.store.problems[-2:]) if text]

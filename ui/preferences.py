@@ -75,20 +75,21 @@ class Preferences:
         return replace(base, model=self.model, draft=base.draft or self.draft, options=options)
 
 
+NUCLEUS: dict[str, Any] = {"rule": "nucleus", "block": True, "k": "auto"}
 # Each preset sets only what it is about; everything else stays as it is.
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     "Balanced": (
-        "The paper's rule with the guards on.",
-        {"rule": "nucleus", "theta": 0.9, "strength": 1.0, "cap": None, "budget": None, "exact_first": 2, "k": "auto"},
+        "Nucleus with the guards on.",
+        NUCLEUS | {"theta": 0.9, "strength": 1.0, "cap": None, "budget": None, "exact_first": 2},
     ),
     "Careful": (
         "Relaxed a little: no token may move the law by more than 0.1, the whole answer by no more than 2.",
-        {"rule": "nucleus", "theta": 0.8, "strength": 0.5, "cap": 0.1, "budget": 2.0, "exact_first": 4, "k": "auto"},
+        NUCLEUS | {"theta": 0.8, "strength": 0.5, "cap": 0.1, "budget": 2.0, "exact_first": 4},
     ),
     "Exact": ("The target's own law, to the last bit.", {"rule": "exact", "budget": None, "k": "auto"}),
     "Bold": (
         "A wider nucleus: more drafts are kept, at a higher deviation.",
-        {"rule": "nucleus", "theta": 0.97, "strength": 1.0, "cap": None, "budget": None, "exact_first": 0, "k": "auto"},
+        NUCLEUS | {"theta": 0.97, "strength": 1.0, "cap": None, "budget": None, "exact_first": 0},
     ),
     "Plain": ("No drafting: the speed that everything else is compared with.", {"k": "0"}),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -35,7 +36,16 @@ class Answering(Job):
         self.said = said  # what goes back into the input if it fails or never begins
         self.begun = False  # from here on its question is part of the conversation
         self.opened = ""  # the reasoning tag that the prompt leaves open
-        self.pace = 0.0  # seconds between two updates of its text, as the page asks for
+        self.pace = 0.0  # seconds between two updates of its text, as the pages ask for
+        self._read = 0.0  # when a page last said that it shows the text
+
+    def watch(self, text: bool, seldom: float) -> float:
+        """A page asks, and shows the text of this answer or not. Returns the least seconds between two updates of the
+        text: they come `seldom` while no page shows it."""
+        now = time.monotonic()
+        if text:
+            self._read = now
+        return max(1.0, seldom) if now - self._read > 2.0 * seldom else 0.0
 
 
 class Talk:

@@ -75,8 +75,9 @@ def pack_settings(settings: Settings) -> dict[str, Any]:
 
 
 def unpack_settings(value: Mapping[str, Any]) -> Settings:
-    """Settings from `pack_settings`' object; an unknown key is an error."""
-    known = dict(value)
+    """Settings from `pack_settings`' object; an unknown key is an error. What was written before there was `block`
+    was judged token by token."""
+    known = {"block": False, **value}
     rule = dict(known.pop("rule"))
     return Settings(
         law=Law(**known.pop("law")),

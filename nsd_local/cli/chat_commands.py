@@ -99,11 +99,11 @@ def rule(talk: Talk, argument: str) -> None:
     if argument:
         talk.options = changed(talk.options, "rule", argument)
         talk.conversation.settings = talk.options.settings()
-    current = talk.conversation.settings.rule
+    current, form = talk.conversation.settings.rule, talk.conversation.settings.verified_by
     given = {entry.name: getattr(current, entry.name) for entry in fields(current)}
     values = ", ".join(f"{name} {'none' if value is None else value}" for name, value in given.items())
     law = "keeps the target's law" if current.lossless else "deviates from the target's law, and says how much"
-    print(f"rule: {current.name}{f' ({values})' if values else ''}: {current.formula}; {law}")
+    print(f"rule: {current.name}{f' ({values})' if values else ''}: {form.formula}; {law}")
     if not argument:
         print(f"there are: {', '.join(RULES)}")
 

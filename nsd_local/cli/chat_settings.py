@@ -35,8 +35,8 @@ def changed(options: Options, name: str, value: str) -> Options:
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}"
         raise UsageError(f"There is no setting {name!r}", "", hint)
     entry = known[name]
-    switched = bool in _kinds(entry) and value in SWITCH  # where "off" is a value
-    parsed: Any = entry.default if value in UNSET and not switched else _parse(entry, name, value)
+    unset = UNSET[:1] if bool in _kinds(entry) else UNSET
+    parsed: Any = entry.default if value in unset else _parse(entry, name, value)
     new = replace(options, **{entry.name: parsed})
     try:
         new.settings()

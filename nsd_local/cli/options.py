@@ -79,7 +79,7 @@ class Options:
     )
     strength: Annotated[
         float | None,
-        _flag("--strength", panel=DRAFTING, help="1 is the paper's rule, 0 is exact.", show_default="1"),
+        _flag("--strength", panel=DRAFTING, help="Share of nucleus tokens kept; 0 is exact.", show_default="1"),
     ] = None
     cap: Annotated[float | None, _flag("--cap", panel=DRAFTING, help="Largest deviation of a single token.")] = None
     budget: Annotated[

@@ -65,7 +65,7 @@ class Settings:
 
     @property
     def verified_by(self) -> Rule:
-        """The rule in the form that verifies. A nucleus that may not relax anything is `exact`, token for token."""
+        """The rule in the form that verifies. A nucleus that may never relax is `exact`, token for token."""
         rule = self.rule
         if not (self.block and isinstance(rule, Nucleus)) or 0.0 in (rule.theta, rule.strength, rule.cap, self.budget):
             return rule

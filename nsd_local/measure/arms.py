@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
-from nsd_local.verification.rule import Exact
+from nsd_local.verification.rule import Exact, Nucleus
 from nsd_local.verification.rules import parse
 
 PLAIN, BARE = "plain", "bare"
@@ -64,6 +64,8 @@ def parse_arm(spec: str, base: Settings) -> Arm:
             own[key] = value
         else:
             parts.append(part)
+    if "block" in own and name != Nucleus.name:
+        raise UsageError(f"The arm {spec!r} cannot be read", "block is a setting of nucleus")
     settings = _own(base, own, spec)
     rule = parse(f"{name}:{','.join(parts)}")
     if name == base.rule.name:

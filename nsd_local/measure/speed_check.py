@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from nsd_local.decoding.costs import Costs, Curve
 from nsd_local.decoding.records import Round
 from nsd_local.decoding.records_io import Recording
-from nsd_local.measure.arms import PLAIN
+from nsd_local.decoding.settings import Settings
+from nsd_local.measure.arms import PLAIN, parse_arm
 from nsd_local.measure.bench import paired, total_speed
 from nsd_local.measure.confidence import median
 from nsd_local.measure.runner import Row
 from nsd_local.measure.simulate import predict
 from nsd_local.measure.trace import Trace
-from nsd_local.verification.rules import parse
 
 ENOUGH = 5  # passes of a width that make a median
 REPEATING = ("code", "edit")  # kinds of prompts whose answers a small model foresees; the others are open text
@@ -130,7 +130,7 @@ def checks_of_simulation(
     rows: Sequence[Row],
     recordings: Sequence[Recording],
     *,
-    rule: str = "nucleus",
+    rule: str = "nucleus:block=0",
     recorded: int = 7,
     lengths: Sequence[int] = (2, 4, 7),
     exact_first: int = 2,
@@ -140,18 +140,19 @@ def checks_of_simulation(
     costs = costs_of_run([one for one in recordings if one.about.get("arm") in (PLAIN, *_fixed(rule, lengths))])
     if costs is None:
         return []
-    traces = [Trace.of(one) for one in recordings if one.about.get("arm") == f"{rule}:k={recorded}" and one.rounds]
+    traces = [Trace.of(one) for one in recordings if one.about.get("arm") in _fixed(rule, [recorded]) and one.rounds]
     found = []
     for k, arm in zip(lengths, _fixed(rule, lengths), strict=True):
         measured = total_speed([row for row in rows if row["arm"] == arm])
         if traces and measured:
-            expected = predict(traces, costs, k, parse(rule), exact_first=exact_first).tokens_per_second
+            judged = parse_arm(arm, Settings()).settings.rule
+            expected = predict(traces, costs, k, judged, exact_first=exact_first).tokens_per_second
             found.append(Check(f"predicted / measured, {arm}", expected / measured, 0.9, 1.1))
     return found
 
 
 def _fixed(rule: str, lengths: Sequence[int]) -> list[str]:
-    return [f"{rule}:k={k}" for k in lengths]
+    return [f"{rule}{',' if ':' in rule else ':'}k={k}" for k in lengths]
 
 
 def checks_of_lookup(rows: Sequence[Row], auto: str = "nucleus:k=auto") -> list[Check]:

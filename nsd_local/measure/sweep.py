@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nsd_local.decoding.settings import Settings
 from nsd_local.errors import UsageError
@@ -30,7 +31,8 @@ LADDERS: dict[str, tuple[str, ...]] = {
 
 
 def theta_grid(base: Settings, ks: Sequence[int], thetas: Sequence[float]) -> list[Arm]:
-    """Plain decoding; exact at every k; nucleus at every k and theta."""
+    """Plain decoding; exact at every k; nucleus at every k and theta, token by token as in the paper."""
+    base = replace(base, block=False)
     specs = [PLAIN, *(f"exact:k={k}" for k in ks)]
     specs += [f"nucleus:theta={theta:g},k={k}" for k in ks for theta in thetas]
     return [parse_arm(spec, base) for spec in specs]

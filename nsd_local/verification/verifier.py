@@ -16,7 +16,7 @@ from nsd_local.verification.log import Log
 from nsd_local.verification.plain import TargetTopP
 from nsd_local.verification.position import Position
 from nsd_local.verification.ratio_judge import RatioJudge
-from nsd_local.verification.rule import Exact, Rule
+from nsd_local.verification.rule import Exact, Nucleus, Rule
 from nsd_local.verification.vector_judge import VectorJudge
 from nsd_local.verification.vector_rule import VectorRule
 from nsd_local.verification.verdict import Kind, Verdict
@@ -61,6 +61,8 @@ class Verifier:
             draft_logits = None
         k = self._check(target_logits, draft_logits, draft_tokens, u_accept)
         rule.check_law(law)
+        if isinstance(rule, NucleusBlock) and draft_logits is None and not relax_point_mass:
+            rule = Nucleus(rule.theta, rule.strength, rule.cap)  # nothing is gained by judging point masses together
         limits = Limits(meter, remaining)
         judge = self._judge(rule, limits, rule.start() if memory is None else memory)
         here, self._log.n = self._position, 0

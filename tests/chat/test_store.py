@@ -235,11 +235,18 @@ def test_home_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         Settings(),
         Settings(rule=Exact(), draft_tokens="auto", stop=("a", "日本"), seed=7, max_tokens=9),
         *(Settings(rule=kind()) for kind in RULES.values()),
+        Settings(block=False),
         Settings(rule=Nucleus(0.5, 0.25, 0.1), budget=2.5, logit_bias=((3, -1.5),), penalties=Penalties(repeat=1.2)),
     ],
 )
 def test_settings_round_trip(settings: Settings) -> None:
     assert unpack_settings(json.loads(json.dumps(pack_settings(settings)))) == settings
+
+
+def test_settings_of_before_rounds_were_judged_as_a_whole_stay_what_they_were() -> None:
+    old = pack_settings(Settings(rule=Nucleus(0.8)))
+    del old["block"]
+    assert unpack_settings(old) == Settings(rule=Nucleus(0.8), block=False)
 
 
 def test_unknown_setting_is_an_error(answered: Conversation) -> None:

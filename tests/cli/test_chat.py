@@ -295,6 +295,7 @@ def test_settings_by_name() -> None:
         ("top-k", "1.5"),
         ("rule", "magic"),
         ("block", "0"),
+        ("block", "none"),
     ):
         with pytest.raises(UsageError):
             changed(options, name, value)

@@ -127,7 +127,13 @@ def test_a_rule_without_drafts_says_that_it_is_the_reason(endless, near):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"budget": 0.0, "rule": Nucleus()}, {"rule": Nucleus(strength=0.0)}, {"rule": Nucleus(cap=0.0)}]
+    "settings",
+    [
+        {"budget": 0.0, "rule": Nucleus()},
+        {"rule": Nucleus(strength=0.0)},
+        {"rule": Nucleus(cap=0.0)},
+        {"rule": Nucleus(theta=0.0)},
+    ],
 )
 def test_without_any_allowance_nucleus_is_exact_token_for_token(endless, tiny_far, settings):
     with decoder(endless, tiny_far) as loop:

@@ -51,6 +51,12 @@ def test_settings_of_the_request() -> None:
     assert parse_arm("exact:k=auto", BASE).settings.draft_tokens == "auto"
 
 
+def test_only_nucleus_can_judge_a_round_in_two_ways() -> None:
+    for spec in ("exact:block=0", "nucleus-block:block=0", "nucleus:block=maybe"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            parse_arm(spec, BASE)
+
+
 def test_a_parameter_of_the_rule_wins_over_a_setting_of_the_same_name() -> None:
     settings = parse_arm("asd:budget=2", BASE).settings
     assert settings.budget == 3.0

@@ -146,7 +146,7 @@ def test_the_meter_predicts_what_is_kept(contexts: tuple[Context, Context]) -> N
     target, draft = contexts
     decoder = Decoder(target, ModelDraft(draft, target.n_vocab))
     for seed in range(20):
-        settings = Settings(law=SETTINGS.law, rule=Nucleus(0.6), draft_tokens=4, max_tokens=60, seed=seed)
+        settings = Settings(law=SETTINGS.law, rule=Nucleus(0.6), block=False, draft_tokens=4, max_tokens=60, seed=seed)
         result = next(e.result for e in decoder.stream(PROMPT, settings) if isinstance(e, Finished))
         for round in result.rounds:
             kept += round.accepted
@@ -160,3 +160,5 @@ def test_the_meter_predicts_what_is_kept(contexts: tuple[Context, Context]) -> N
 def test_theta_is_that_of_the_arm() -> None:
     about = {"rule": "nucleus", "arm": "nucleus:strength=0.5", "rule_parameters": {"theta": 0.8, "strength": 0.5}}
     assert list(Trace.of(Recording(about)).excess) == [0.8]
+    assert list(Trace.of(Recording(about | {"rule": "nucleus-block"})).excess) == [0.8]
+    assert not Trace.of(Recording(about | {"rule": "block"})).excess

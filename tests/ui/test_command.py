@@ -105,6 +105,7 @@ def test_password_is_asked_for_a_grammar_holds_and_ctrl_c_ends(
         (Options(theta=0.8), ["theta"], {"rule": "nucleus", "theta": 0.8}),
         (Options(rule="nucleus:theta=0.8", cap=0.1), ["rule", "cap"], NUCLEUS | {"theta": 0.8, "cap": 0.1}),
         (Options(draft_tokens="3", seed=0), ["draft_tokens", "seed"], {"k": "3", "seed": 0}),
+        (Options(block=False), ["block"], {"block": False}),
         (Options(temperature=0.2), [], {}),
     ],
 )

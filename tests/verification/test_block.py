@@ -11,7 +11,7 @@ from nsd_local.verification.block import Block, NucleusBlock
 from tests.verification import oracle
 from tests.verification.block_oracle import Process, kept, nsd_law, plan
 from tests.verification.enumeration import boundary, drawn_law
-from tests.verification.test_verifier import Rounds
+from tests.verification.test_verifier import Rounds, same
 
 FAIL = 1.0 - 2.0**-53  # a uniform that fails every test but a certain one
 
@@ -106,14 +106,18 @@ def test_point_mass_drafts_keep_the_law_of_exact() -> None:
     for path in [(0, 1), (2, 2)]:
         one = drafted_round(process, path) | {"draft_logits": None}
         p1, p2 = process.laws(())[0][path[0]], process.laws(path[:1])[0][path[1]]
-        for rule in (Block(), NucleusBlock(0.9)):
-            run = lambda u, r=rule, o=one: verify_block(  # noqa: E731
-                **o, u_accept=np.array(u), u_last=0.5, rule=r, relax_point_mass=False
-            )
-            h1 = boundary(lambda u, f=run: len(f([u, FAIL]).accepted) >= 1)
-            h2 = boundary(lambda u, f=run: len(f([FAIL, u]).accepted) == k)
-            assert h2 == pytest.approx(p1 * p2, abs=1e-6)
-            assert h1 * (1.0 - h2) + h2 == pytest.approx(p1, abs=1e-6)
+        run = lambda u, o=one: verify_block(**o, u_accept=np.array(u), u_last=0.5, rule=Block())  # noqa: E731
+        h1 = boundary(lambda u, f=run: len(f([u, FAIL]).accepted) >= 1)
+        h2 = boundary(lambda u, f=run: len(f([FAIL, u]).accepted) == k)
+        assert h2 == pytest.approx(p1 * p2, abs=1e-6)
+        assert h1 * (1.0 - h2) + h2 == pytest.approx(p1, abs=1e-6)
+
+
+def test_point_mass_drafts_are_judged_as_by_exact() -> None:
+    rounds = Rounds(34, noise=0.5)
+    for _ in range(60):
+        one = rounds.draw() | {"draft_logits": None, "relax_point_mass": False}
+        assert same(verify_block(**one, rule=NucleusBlock(0.9)), verify_block(**one, rule=Exact()))
 
 
 def test_block_keeps_more_than_token_by_token_in_the_long_run() -> None:

@@ -122,7 +122,7 @@ FIGURES = (
         "kept_by_nucleus",
         "Tokens kept by the nucleus, by target rank",
         "Fig. 3c",
-        "The rank in the target's law of every token that failed the ratio test and was kept by the nucleus.",
+        "The rank in the target's law of every token that only the nucleus rule kept, not exact verification.",
         "bench --out DIR",
         kept_by_nucleus,
     ),

@@ -10,6 +10,8 @@ from nsd_local.measure.figures import canvas
 from nsd_local.measure.figures.canvas import Drawn, Figure
 from nsd_local.measure.folder import PREFERENCE, Folder
 from nsd_local.measure.runner import Row
+from nsd_local.verification.block import NucleusBlock
+from nsd_local.verification.rule import Nucleus
 
 MARKERS = "osD^vP*Xh<>p8d1234"
 
@@ -44,11 +46,11 @@ def speed_against_deviation(folder: Folder) -> Drawn | None:
     points: dict[str, dict[str, list[tuple[float, float]]]] = {}  # rule -> journal -> (deviation, speed-up)
     for name in PREFERENCE:
         rows = folder.rows(name)
-        rules = {row["arm"]: row.get("rule") for row in rows}
+        rules = {row["arm"]: _form(row) for row in rows}
         for one in overall(rows):
             rule = rules[one["arm"]]
             if rule and one["speedup"] and one["deviation_per_token"] is not None:
-                where = points.setdefault(str(rule), {}).setdefault(name, [])
+                where = points.setdefault(rule, {}).setdefault(name, [])
                 where.append((one["deviation_per_token"], one["speedup"]))
     if not points:
         return None
@@ -68,6 +70,12 @@ def speed_against_deviation(folder: Folder) -> Drawn | None:
     count = sum(len(mine) for by_journal in points.values() for mine in by_journal.values())
     sources = [f"{name}.jsonl" for name in PREFERENCE if any(name in by_journal for by_journal in points.values())]
     return Drawn(sheet, f"{', '.join(sources)}: {count} settings; medians of paired runs; lines join settings of one k")
+
+
+def _form(row: Row) -> str | None:
+    """The rule that verified: nucleus, unless it says otherwise, as nucleus-block."""
+    rule = row.get("rule")
+    return NucleusBlock.name if rule == Nucleus.name and row.get("block") else rule
 
 
 def grid(folder: Folder) -> Drawn | None:
