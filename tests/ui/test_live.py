@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from nsd_local.ui.answers import Answers, Record, pieces_of
 from nsd_local.ui.live import Live
+from nsd_local.ui.talk import Answering
 from nsd_local.ui.tokens_view import DROPPED
 
 import nsd_local
+from nsd_local.chat.conversation import Conversation
 from nsd_local.decoding.events import Finished, Step
 from nsd_local.decoding.records import Result, Round
 from nsd_local.decoding.settings import Settings
@@ -92,3 +95,16 @@ def test_a_step_wakes_a_waiting_reader(run: tuple[Live, Result]) -> None:
     first: Round = result.rounds[0]
     live.feed(Step(first, "x"))
     assert live.wait(seen, timeout=5) > seen
+
+
+def test_text_comes_seldom_while_no_page_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answering("tab", Conversation(), "", lambda job, engine: None)
+    now = 100.0
+    monkeypatch.setattr("nsd_local.ui.talk.time", SimpleNamespace(monotonic=lambda: now))
+    assert answer.watch(False, 2.5) == 2.5
+    assert answer.watch(False, 0.3) == 1.0
+    assert answer.watch(True, 2.5) == 0.0
+    now += 4.0
+    assert answer.watch(False, 2.5) == 0.0, "another page shows the text"
+    now += 2.0
+    assert answer.watch(False, 2.5) == 2.5, "that page is gone, or shows tokens now"
