@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -57,7 +58,8 @@ def together(rows: Sequence[Row], arm: str, base: str, kinds: Sequence[str]) -> 
 def best_fixed(rows: Sequence[Row], auto: str, kinds: Sequence[str]) -> str | None:
     """The fixed draft length of the same rule that is fastest on these kinds of prompts."""
     rule = auto.partition(":")[0]
-    arms = {row["arm"] for row in rows if row["prompt_kind"] in kinds and row["arm"].partition(":")[0] == rule} - {auto}
+    said = re.compile(rf"{rule}:k=\d+")
+    arms = {row["arm"] for row in rows if row["prompt_kind"] in kinds and said.fullmatch(row["arm"])}
     return max(arms, key=lambda arm: gain(rows, arm, PLAIN, kinds), default=None)
 
 

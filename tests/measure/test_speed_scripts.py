@@ -154,7 +154,7 @@ def test_promises_are_judged_by_paired_ratios() -> None:
     assert found["kinds where nucleus:k=auto is within 5 % of the best fixed k"] == speed_check.Check(
         "kinds where nucleus:k=auto is within 5 % of the best fixed k", 2, 2
     )
-    slow = rows(speeds | {"nucleus:k=7": 30.0}, ("code",)) + rows(speeds, ("chat",))
+    slow = rows(speeds | {"nucleus:k=7": 30.0, "nucleus:block=0,k=auto": 99.0}, ("code",)) + rows(speeds, ("chat",))
     assert speed_check.near_best(slow, "nucleus:k=auto", ["code", "chat"]) == {"code": False, "chat": True}
     assert found["nucleus:k=auto / match:k=3 on open text, median"].kept
     assert speed_check.Check("x", 1.05, 0.9, 1.1).kept
