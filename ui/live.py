@@ -71,6 +71,8 @@ class Live:
                 self.note = event.text
             elif isinstance(event, Finished):
                 self.result = event.result
+                # The end of a text decides what an incomplete character adds to it.
+                self.rows = [row for round_ in event.result.rounds for row in rows_of(round_, self._piece)]
                 self._parts.append(event.text)
                 self.state = "stopped" if event.result.finish_reason == "cancelled" else "done"
             self._changed()

@@ -67,9 +67,10 @@ class Settings:
     def verified_by(self) -> Rule:
         """The rule in the form that verifies. A nucleus that may never relax is `exact`, token for token."""
         rule = self.rule
-        if not (self.block and isinstance(rule, Nucleus)) or 0.0 in (rule.theta, rule.strength, rule.cap, self.budget):
+        if not (self.block and isinstance(rule, Nucleus)):
             return rule
-        return NucleusBlock(rule.theta, rule.strength, rule.cap)
+        strict = 0.0 in (rule.theta, rule.strength, rule.cap, self.budget) or self.grammar or self.json_schema
+        return rule if strict else NucleusBlock(rule.theta, rule.strength, rule.cap)
 
     def _check_grammar(self) -> None:
         if self.grammar is not None and self.json_schema is not None:

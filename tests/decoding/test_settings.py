@@ -98,7 +98,15 @@ def test_nucleus_judges_rounds_as_a_whole_unless_asked_otherwise() -> None:
 
 
 @pytest.mark.parametrize(
-    "strict", [{"rule": Nucleus(theta=0.0)}, {"rule": Nucleus(strength=0)}, {"rule": Nucleus(cap=0.0)}, {"budget": 0}]
+    "strict",
+    [
+        {"rule": Nucleus(theta=0.0)},
+        {"rule": Nucleus(strength=0)},
+        {"rule": Nucleus(cap=0.0)},
+        {"budget": 0},
+        {"grammar": 'root ::= "a"'},
+        {"json_schema": "{}"},
+    ],
 )
 def test_a_nucleus_that_may_not_relax_judges_token_by_token_as_exact(strict: dict[str, Any]) -> None:
     settings = Settings(**strict)

@@ -81,8 +81,6 @@ def test_speed_runs_every_arm_and_tells_every_promise(folder: Path) -> None:
         "kinds where exact:k=auto is within 5 % of the best fixed k",
         "nucleus:k=auto / match:k=2 on open text, together",
         "nucleus:k=auto / match:k=2 on open text, median",
-        "predicted / measured, nucleus:k=2",
-        "predicted / measured, nucleus:k=7",
     ]
     again = run(folder, "bench_speed.py", "pays", *pair(folder), *small)
     assert "all runs are there already" in again.stderr
@@ -91,6 +89,15 @@ def test_speed_runs_every_arm_and_tells_every_promise(folder: Path) -> None:
     costs.write_text('{"curves": [{"context": 0, "verify": {"1": 0.1, "2": 0.11, "3": 0.2}, "draft": {"1": 0.01}}]}')
     replay = run_command(folder, "simulate", "--rounds", str(rounds), "--costs", str(costs), "-a", "nucleus:k=2")
     assert replay.returncode == 0, replay.stderr
+
+
+def test_what_simulate_predicts_is_measured(folder: Path) -> None:
+    small = ("--kinds", "code,chat", "--tokens", "24", "--out", "s")
+    done = run(folder, "bench_speed.py", "simulate", *pair(folder), *small)
+    assert done.returncode in (0, 1), done.stderr
+    assert "Error" not in done.stderr, done.stderr
+    checks = json.loads((folder / "s" / "speed-simulate.json").read_text())["checks"]
+    assert [check["what"] for check in checks] == [f"predicted / measured, nucleus:block=0,k={k}" for k in (2, 4, 7)]
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
