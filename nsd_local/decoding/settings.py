@@ -65,7 +65,8 @@ class Settings:
 
     @property
     def verified_by(self) -> Rule:
-        """The rule in the form that verifies. A nucleus that may never relax is `exact`, token for token."""
+        """The rule in the form that verifies. Where theta, strength, cap or budget is 0, or under a grammar, nucleus
+        judges one by one and so is `exact`, token for token."""
         rule = self.rule
         if not (self.block and isinstance(rule, Nucleus)):
             return rule

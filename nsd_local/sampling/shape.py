@@ -131,7 +131,7 @@ class Shape:
     def nucleus(self, theta: float) -> tuple[float, int]:
         """(cut, cut_id) of S_theta: x lies in it iff logit > cut, or logit == cut and x <= cut_id."""
         cut, cut_id = kernels.nucleus(
-            self.row, self.block_max, self.state, theta, self.scratch.found, self.scratch.bins
+            self.row, self.block_max, self.state, float(theta), self.scratch.found, self.scratch.bins
         )
         return float(cut), int(cut_id)
 

@@ -40,8 +40,9 @@ class BlockJudge:
         self._here, self._log = position, log
 
     def begin(self, theta: float | None, strength: float, cap: float | None, limits: Limits) -> None:
-        self.theta, self.strength = theta, 0.0 if theta is None else strength
-        self.cap = math.inf if cap is None else cap
+        # Floats: a kernel is compiled anew for whole numbers.
+        self.theta, self.strength = theta, 0.0 if theta is None else float(strength)
+        self.cap = math.inf if cap is None else float(cap)
         self.limits = limits
 
     def run(self, k: int, take: Take, u_accept: NDArray[np.float64], u_last: float) -> tuple[list[Kind], int | None]:

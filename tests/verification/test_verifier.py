@@ -259,8 +259,9 @@ def test_after_warm_up_nothing_is_left_to_compile() -> None:
     warm_up()
     before, rounds = compiled(), Rounds(15)
     for law in (Law(), Law(0.7, 5, 0.8, 0.05), Law(0.0)):
-        for rule in (Exact(), Nucleus(0.5), Nucleus(1.0, cap=0.1), Block(), NucleusBlock(0.5)):
+        for rule in (Exact(), Nucleus(0.5), Nucleus(1, 1, cap=0.1), Block(), NucleusBlock(0.5), NucleusBlock(1, 1, 1)):
             for draft in (True, False):
-                one = rounds.draw(law)
-                verify_block(**(one if draft else one | {"draft_logits": None}), rule=rule, remaining=0.5)
+                for meter in (True, False):
+                    one = rounds.draw(law) | ({} if draft else {"draft_logits": None})
+                    verify_block(**one, rule=rule, remaining=0.5, meter=meter)
     assert compiled() == before
