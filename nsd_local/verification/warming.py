@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 
 from nsd_local.sampling.law import Law
@@ -29,6 +27,9 @@ def warm_up(n_vocab: int = 64, rule: Rule | None = None) -> None:
     laws = [law, Law(0.0)] if rule is None or not isinstance(rule, Asd) else [Law(0.0)]
     for settings in laws:
         for one in (Nucleus(0.3), NucleusBlock(0.3), rule or Exact()):
-            for drafts, u, meter in product((draft, None), (uniforms, np.array([0.3, 1.0 - 1e-9])), (True, False)):
-                verifier.verify(target, drafts, tokens, u, 0.5, settings, one, meter=meter)
-    Shape(n).take(rows, law, entropy=True)
+            for drafts in (draft, None):
+                verifier.verify(target, drafts, tokens, uniforms, 0.5, settings, one)
+                verifier.verify(target, drafts, tokens, np.array([0.3, 1.0 - 1e-9]), 0.5, settings, one)
+    shape = Shape(n)
+    shape.take(rows, law, entropy=True)
+    shape.mass_ahead(0)
