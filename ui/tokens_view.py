@@ -6,20 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from nsd_local.decoding.records import Round, Token
-from nsd_local.verification.verdict import KINDS
+from nsd_local.verification.verdict import KINDS, MEANINGS
 
 DROPPED = len(KINDS)  # the kind of a row that shows a rejected draft
 # [text, kind, p, q, rank in the target, divergence, deviation, round]; probabilities with 4 significant digits.
 Row = list[Any]
-
-MEANINGS = {
-    "ratio": "drafted, kept by the ratio test",
-    "nucleus": "drafted, dropped by exact verification, kept by the nucleus rule",
-    "recovered": "drawn from the residual at the first rejection",
-    "bonus": "drawn from the target after all drafts were kept",
-    "plain": "decoded without drafting",
-    "dropped": "drafted and rejected",
-}
 
 
 def short(value: float | None) -> float | None:
@@ -69,4 +60,6 @@ def _dropped(round_: Round, position: int, piece: Callable[[int], str]) -> Row:
 
 def legend() -> list[dict[str, str]]:
     """Name and meaning of every kind of row, by index."""
-    return [{"name": name, "meaning": meaning} for name, meaning in MEANINGS.items()]
+    return [
+        {"name": name, "meaning": meaning} for name, meaning in [*MEANINGS.items(), ("dropped", "drafted and rejected")]
+    ]

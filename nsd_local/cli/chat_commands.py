@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.text import Text
 
 from nsd_local.chat.conversation import Conversation
-from nsd_local.cli.chat_settings import changed, described, effective, line
+from nsd_local.cli.chat_settings import changed, described, effective, line, switched
 from nsd_local.cli.footer import footer
 from nsd_local.cli.generate import KindColours
-from nsd_local.cli.palette import LOOKS, rich_style
+from nsd_local.cli.palette import rich_style
 from nsd_local.cli.status import status
 from nsd_local.cli.visible import visible
 from nsd_local.decoding.records import Times
 from nsd_local.decoding.summary import Summary
 from nsd_local.errors import UsageError
 from nsd_local.verification.rules import RULES
-from nsd_local.verification.verdict import KINDS
+from nsd_local.verification.verdict import KINDS, MEANINGS
 
 if TYPE_CHECKING:
     from nsd_local.cli.chat import Talk
@@ -85,9 +85,7 @@ def set_(talk: Talk, argument: str) -> None:
             f"/set {name} needs a value", "", f"Such as /set temperature 0.7; /set {name} default resets it"
         )
     if name == "ctx-shift":
-        if value.strip() not in ("on", "off"):
-            raise UsageError("ctx-shift is on or off")
-        talk.conversation.ctx_shift = value.strip() == "on"
+        talk.conversation.ctx_shift = switched(name, value.strip())
         print(f"{name} {value.strip()}")
         return
     talk.options = changed(talk.options, name, value.strip())
@@ -143,8 +141,8 @@ def kinds(talk: Talk, argument: str) -> None:
         return
     talk.legend_told = True
     console = Console(highlight=False, soft_wrap=True)
-    for kind, look in LOOKS.items():
-        console.print(Text("  ").append(kind, style=rich_style(kind)).append(f": {look.meaning}"))
+    for kind, meaning in MEANINGS.items():
+        console.print(Text("  ").append(kind, style=rich_style(kind)).append(f": {meaning}"))
     turns = talk.conversation.turns
     if turns and turns[-1].answer is not None and turns[-1].answer.tokens:
         answer = turns[-1].answer

@@ -56,6 +56,13 @@ def described(options: Options) -> Iterator[str]:
         yield line(mark, name, effective(options, name), getattr(_typer_option(entry), "help", ""))
 
 
+def switched(name: str, text: str) -> bool:
+    """What on and off mean. Raises UsageError for another word."""
+    if text not in SWITCH:
+        raise UsageError(f"{name} is on or off")
+    return SWITCH[text]
+
+
 def line(mark: str, name: str, value: str, help_: str) -> str:
     return f"{mark} {name:<15} {value:<12} {help_}"
 
@@ -92,9 +99,7 @@ def _kinds(entry: Field[Any]) -> tuple[Any, ...]:
 def _parse(entry: Field[Any], name: str, text: str) -> Any:
     kinds = _kinds(entry)
     if bool in kinds:
-        if text not in SWITCH:
-            raise UsageError(f"{name} is on or off, not {text!r}")
-        return SWITCH[text]
+        return switched(name, text)
     try:
         if int in kinds:
             return int(text)

@@ -13,15 +13,14 @@ class Look:
 
     colour: str  # #rrggbb
     style: str  # rich style beside the colour
-    meaning: str
 
 
 LOOKS: dict[Kind, Look] = {
-    "ratio": Look("#009e73", "", "drafted, kept by the ratio test"),
-    "nucleus": Look("#e69f00", "underline", "drafted, dropped by exact verification, kept by the nucleus rule"),
-    "recovered": Look("#d55e00", "bold", "drawn from the residual after a rejection"),
-    "bonus": Look("#56b4e9", "italic", "drawn from the target after all drafts were kept"),
-    "plain": Look("", "", "decoded without drafting"),
+    "ratio": Look("#009e73", ""),
+    "nucleus": Look("#e69f00", "underline"),
+    "recovered": Look("#d55e00", "bold"),
+    "bonus": Look("#56b4e9", "italic"),
+    "plain": Look("", ""),
 }
 
 

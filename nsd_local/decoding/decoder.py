@@ -61,10 +61,9 @@ class Decoder:
         self._check(prompt, settings)
         constraint = Constraint.of(settings, self.target.model)
         length = self._length(settings, cancelled)
-        metered = settings.meter and tells_acceptance(settings.verified_by)
-        length.begin(metered=metered, reproducible=settings.seed is not None)
         drafting = not (isinstance(length, Fixed) and length.k == 0)
         request = Request(prompt, settings, self.target.model, length, drafting, constraint)
+        length.begin(metered=settings.meter and tells_acceptance(request.rule), reproducible=settings.seed is not None)
         if not drafting:
             yield from self._notify(request, self.off or length.verdict())
         try:

@@ -10,6 +10,13 @@ from numpy.typing import NDArray
 
 Kind = Literal["ratio", "nucleus", "recovered", "bonus", "plain"]
 KINDS: tuple[Kind, ...] = ("ratio", "nucleus", "recovered", "bonus", "plain")
+MEANINGS: dict[Kind, str] = {
+    "ratio": "drafted, kept by the ratio test",
+    "nucleus": "drafted, dropped by exact verification, kept by the nucleus rule",
+    "recovered": "drawn from the residual at the first rejection",
+    "bonus": "drawn from the target after all drafts were kept",
+    "plain": "decoded without drafting",
+}
 
 
 @dataclass(frozen=True, slots=True)
